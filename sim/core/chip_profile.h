@@ -1,0 +1,196 @@
+/* Everything the chip model knows of one package, read from devices/NAME.json.
+ * Each value has a value, unit, low, high, kind and source there; the lists below are the reader's table, the manual
+ * (`reckon devices --help`) and the struct in one. Units are fixed by the list: a file that gives another unit is refused.
+ * A field that a device has no value for belongs to an optional section that is absent as a whole, never to a default. */
+#ifndef SIM_CORE_CHIP_PROFILE_H
+#define SIM_CORE_CHIP_PROFILE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "sim/core/status.h"
+
+/* Sections. X(section, required, help) */
+#define CHIP_PROFILE_SECTIONS(X)                                                                   \
+    X(clock, true, "clocks of the package")                                                        \
+    X(package, true, "how many of what")                                                           \
+    X(unit, true, "one CU or SM")                                                                  \
+    X(matrix, true, "matrix and vector arithmetic of one CU or SM")                                \
+    X(l1, true, "vector L1 cache of one CU or SM")                                                 \
+    X(l2, true, "L2: private per compute group, or one cache in partitions")                       \
+    X(die_link, false, "link between dies (or I/O dies); absent on one die")                       \
+    X(mall, false, "memory-side cache (Infinity Cache)")                                           \
+    X(hbm, true, "HBM stacks, per channel")                                                        \
+    X(tlb, false, "address translation beyond a reach; absent where measurements show none")       \
+    X(atomic, true, "atomic units")                                                                \
+    X(dispatch, true, "workgroup dispatch")                                                        \
+    X(launch, true, "kernel launch as the device sees it")                                         \
+    X(power, true, "board power")
+
+/* Numbers. X(section, key, unit, min, max, help); the C name is section_key, the C type double. */
+#define CHIP_PROFILE_NUMBERS(X)                                                                    \
+    X(clock, core_max, "MHz", 100, 5000, "highest core (CU/SM) clock")                             \
+    X(clock, core_memory_bound, "MHz", 100, 5000, "core clock that memory-bound kernels hold")     \
+    X(clock, core_dense, "MHz", 100, 5000, "core clock that sustained dense matrix work holds")    \
+    X(package, groups, "count", 1, 64, "compute groups: XCDs, or L2 partitions of a GPU")          \
+    X(package, units_per_group, "count", 1, 256, "active CUs or SMs per group")                    \
+    X(package, dies, "count", 1, 16, "dies that carry memory: I/O dies, or compute dies")          \
+    X(unit, lanes, "count", 16, 64, "lanes of a wave")                                             \
+    X(unit, simds, "count", 1, 16, "schedulers (SIMDs) per unit")                                  \
+    X(unit, waves_max, "count", 1, 128, "resident waves per unit")                                 \
+    X(unit, workgroups_max, "count", 1, 128, "resident workgroups per unit")                       \
+    X(unit, registers, "count", 1024, 1048576, "32-bit registers per unit, lanes counted")         \
+    X(unit, register_granularity, "count", 1, 1024, "registers per lane are rounded up to this")   \
+    X(unit, registers_per_lane_max, "count", 16, 1024, "most registers a lane can have")           \
+    X(unit, lds, "KiB", 1, 1024, "LDS or shared memory per unit usable by workgroups")             \
+    X(unit, lds_per_workgroup_max, "KiB", 1, 1024, "most LDS one workgroup can have")              \
+    X(unit, lds_reserved_per_workgroup, "B", 0, 65536, "LDS the system takes per workgroup")       \
+    X(unit, lds_rate, "B/cycle", 1, 4096, "LDS bytes per core cycle and unit")                     \
+    X(unit, lds_latency, "cycle", 1, 1000, "LDS load latency")                                     \
+    X(unit, lds_atomic_rate, "op/cycle", 0.01, 128, "LDS atomic lane operations per cycle, distinct or merged") \
+    X(unit, issue_interval, "cycle", 0.1, 16, "cycles a SIMD is held per non-vector instruction")  \
+    X(unit, valu_interval, "cycle", 0.1, 16, "cycles a SIMD is held per vector instruction of a wave") \
+    X(unit, sfu_interval, "cycle", 0.1, 64, "cycles a SIMD is held per special-function instruction of a wave") \
+    X(unit, barrier_latency, "cycle", 0, 10000, "last wave's arrival at a barrier to all waves going on") \
+    X(matrix, bf16, "FLOP/cycle", 0, 1e6, "dense matrix rate per unit; fp16 alike")                \
+    X(matrix, fp8, "FLOP/cycle", 0, 1e6, "dense matrix rate per unit; 0: not native")              \
+    X(matrix, tf32, "FLOP/cycle", 0, 1e6, "dense matrix rate per unit; 0: emulated by three bf16 products") \
+    X(matrix, fp32, "FLOP/cycle", 0, 1e6, "fp32 multiply-add rate of the vector (or matrix) units per unit") \
+    X(matrix, fp64, "FLOP/cycle", 0, 1e6, "fp64 rate per unit")                                    \
+    X(matrix, latency, "cycle", 1, 1000, "one matrix instruction, issue to result")                \
+    X(l1, capacity, "KiB", 1, 1024, "data capacity per unit as cache")                             \
+    X(l1, line, "B", 32, 512, "line")                                                              \
+    X(l1, sector, "B", 16, 512, "fetch granularity")                                               \
+    X(l1, ways, "count", 1, 128, "associativity")                                                  \
+    X(l1, hit_latency, "cycle", 1, 1000, "load hit latency")                                       \
+    X(l1, request_interval, "cycle", 0.1, 64, "cycles per line request of the address port")       \
+    X(l1, fill_rate, "B/cycle", 1, 1024, "bytes per cycle from L2 into one unit")                  \
+    X(l1, store_rate, "B/cycle", 1, 1024, "bytes per cycle from one unit towards L2")              \
+    X(l1, mshr, "count", 1, 65536, "line requests in flight per unit, loads")                      \
+    X(l1, store_credits, "count", 1, 65536, "store and atomic packets in flight per unit")         \
+    X(l2, capacity, "MiB", 0.25, 1024, "all L2 of the package")                                    \
+    X(l2, ways, "count", 1, 64, "associativity")                                                   \
+    X(l2, line, "B", 32, 512, "line (tag) size")                                                   \
+    X(l2, sector, "B", 16, 512, "sector: valid and dirty granularity")                             \
+    X(l2, slices_per_group, "count", 1, 256, "slices (channels) per compute group")                \
+    X(l2, interleave, "B", 32, 65536, "block of consecutive bytes on one slice")                   \
+    X(l2, hit_latency, "cycle", 1, 5000, "load hit latency, near copy, mean over (unit, slice)")   \
+    X(l2, hit_latency_spread, "cycle", 0, 1000, "half width of the hit latency over (unit, slice)") \
+    X(l2, far_latency, "cycle", 0, 5000, "extra when only the other partition holds the line (0 for private L2s)") \
+    X(l2, read_request_time, "ns", 0.01, 100, "slice time per read request of one sector")         \
+    X(l2, read_line_time, "ns", 0.01, 100, "slice time per read request of a whole line")          \
+    X(l2, write_sector_time, "ns", 0.01, 100, "slice time per written sector")                     \
+    X(die_link, rate, "GB/s", 1, 1e6, "one-way rate of the cut between dies")                      \
+    X(die_link, latency, "ns", 0, 10000, "added one-way latency of a crossing")                    \
+    X(mall, capacity, "MiB", 1, 4096, "memory-side cache of the package")                          \
+    X(mall, ways, "count", 1, 64, "associativity")                                                 \
+    X(mall, line, "B", 32, 512, "line")                                                            \
+    X(mall, slices, "count", 1, 1024, "slices of the package")                                     \
+    X(mall, rate, "GB/s", 1, 1e6, "read rate of the package")                                      \
+    X(mall, latency, "ns", 1, 10000, "load latency from the unit on a hit here")                   \
+    X(hbm, capacity, "GiB", 1, 4096, "HBM usable by a program")                                    \
+    X(hbm, channels, "count", 1, 1024, "independent (pseudo-)channels")                            \
+    X(hbm, channel_rate, "GB/s", 0.1, 1000, "data-bus rate of one channel")                        \
+    X(hbm, access, "B", 16, 512, "fetch and write-back unit")                                      \
+    X(hbm, row, "B", 128, 65536, "bytes of one open row in a channel")                             \
+    X(hbm, open_rows, "count", 1, 4096, "rows open at once per channel (banks that stay open)")    \
+    X(hbm, activate_interval, "ns", 0, 1000, "least time between row activations of a channel")    \
+    X(hbm, row_bubble, "ns", 0, 1000, "data-bus time lost per row change")                         \
+    X(hbm, write_activate_interval, "ns", 0, 1000, "activation cost of a scattered write-back")    \
+    X(hbm, turnaround, "ns", 0, 1000, "data-bus time lost per change between reading and writing") \
+    X(hbm, refresh_interval, "ns", 100, 100000, "time between refreshes of a channel")             \
+    X(hbm, refresh_time, "ns", 0, 10000, "time a refresh blocks the channel")                      \
+    X(hbm, latency, "ns", 1, 10000, "load latency beyond the last cache's miss, unloaded, without refresh") \
+    X(tlb, reach, "MiB", 0.1, 1e6, "bytes covered per compute group before misses")                \
+    X(tlb, miss_latency, "ns", 0, 100000, "added latency of a miss")                               \
+    X(tlb, page, "KiB", 4, 2097152, "bytes covered by one entry")                                  \
+    X(atomic, block, "B", 4, 512, "bytes that serialise together in the unit")                     \
+    X(atomic, int_interval, "ns", 0.01, 1000, "between dependent integer operations on one address") \
+    X(atomic, fp32_interval, "ns", 0.01, 1000, "between dependent fp32 additions on one address")  \
+    X(atomic, packed16_interval, "ns", 0.01, 1000, "between dependent packed fp16/bf16 additions on one address") \
+    X(atomic, block_time, "ns", 0.01, 1000, "slice or channel time per block request, one lane per address") \
+    X(atomic, lane_time, "ns", 0, 1000, "slice or channel time per lane where lanes share addresses") \
+    X(atomic, unit_time, "ns", 0, 1000, "arithmetic-unit time per block request, int and fp32")    \
+    X(atomic, unit_time_packed16, "ns", 0, 1000, "arithmetic-unit time per block request, packed 16-bit") \
+    X(atomic, slices_per_unit, "count", 1, 64, "slices or channels that share an arithmetic unit") \
+    X(atomic, return_latency, "cycle", 0, 10000, "round trip beyond a load of the same place")     \
+    X(atomic, cas_round_trips, "count", 0.1, 100, "load-and-swap round trips per successful compare-and-swap, uncontended") \
+    X(atomic, release_latency, "ns", 0, 100000, "write-back of a private L2 on release, quiet; 0 where L2 is coherent") \
+    X(atomic, acquire_latency, "ns", 0, 100000, "invalidate on acquire, quiet; 0 where L2 is coherent") \
+    X(dispatch, interval, "cycle", 0.01, 1000, "between workgroups, one dispatcher")               \
+    X(dispatch, dispatchers, "count", 1, 64, "dispatchers that work side by side (1: whole chip; groups: one per XCD)") \
+    X(dispatch, start_latency, "cycle", 0, 100000, "workgroup assigned to its first instruction")  \
+    X(dispatch, release_latency, "cycle", 0, 100000, "last wave's end to the slot being free for the dispatcher") \
+    X(dispatch, wave_interval, "cycle", 0, 1000, "between waves of one workgroup being started")   \
+    X(launch, latency, "us", 0, 1000, "launch and drain of an empty kernel as the device sees it, in a full stream") \
+    X(launch, stream_gap, "us", 0, 1000, "end of a kernel to the start of the next one in a stream, both queued") \
+    X(launch, graph_gap, "us", 0, 1000, "the same inside a captured graph")                        \
+    X(power, board_limit, "W", 10, 5000, "board power held over one second")                       \
+    X(power, idle, "W", 0, 2000, "board power without work, clocks up")
+
+/* Choices. X(section, key, "a|b|c", help); the C name is section_key, the C type int: index in the list. */
+#define CHIP_PROFILE_CHOICES(X)                                                                    \
+    X(l2, organisation, "private|partitioned", "private: one per group, not coherent between groups; partitioned: one coherent cache, hashed over groups") \
+    X(l2, copies, "none|far", "far: a line read from the other partition is also kept in the near one") \
+    X(l2, clock_domain, "core|own", "whether slice times scale with the core clock")               \
+    X(atomic, executed_at, "l2|memory_side", "where device-scope atomics execute")                 \
+    X(dispatch, order, "round_robin_groups|breadth_first_units", "how workgroups are dealt out")
+
+enum chip_l2_organisation { CHIP_L2_PRIVATE, CHIP_L2_PARTITIONED };
+enum chip_l2_copies { CHIP_L2_COPIES_NONE, CHIP_L2_COPIES_FAR };
+enum chip_l2_clock { CHIP_L2_CLOCK_CORE, CHIP_L2_CLOCK_OWN };
+enum chip_atomic_place { CHIP_ATOMIC_L2, CHIP_ATOMIC_MEMORY_SIDE };
+enum chip_dispatch_order { CHIP_DISPATCH_ROUND_ROBIN_GROUPS, CHIP_DISPATCH_BREADTH_FIRST_UNITS };
+
+enum profile_kind { PROFILE_SPEC, PROFILE_MEASURED, PROFILE_DERIVED, PROFILE_FITTED, PROFILE_ASSUMED, PROFILE_KINDS };
+
+enum chip_number { /* index of a number in chip_profile.meta: CHIP_NUMBER_section_key */
+#define CHIP_NUMBER_ENUM(section, key, unit, min, max, help) CHIP_NUMBER_##section##_##key,
+    CHIP_PROFILE_NUMBERS(CHIP_NUMBER_ENUM)
+#undef CHIP_NUMBER_ENUM
+        CHIP_NUMBERS
+};
+
+struct profile_value_meta {
+    double low, high;       /* plausible range; low <= value <= high */
+    enum profile_kind kind;
+    char *source;           /* owned by the profile; NULL when the section is absent */
+};
+
+struct chip_profile {
+    char name[32];          /* "mi350x" */
+    char title[96];         /* for reports; no code branches on it */
+    char node[32];          /* the node profile that --node defaults to */
+    char host[32];          /* the host profile */
+    char trace_names[256];  /* device names in traces that mean this profile, '|' between them */
+#define CHIP_PROFILE_HAS(section, required, help) bool has_##section;
+    CHIP_PROFILE_SECTIONS(CHIP_PROFILE_HAS)
+#undef CHIP_PROFILE_HAS
+#define CHIP_PROFILE_FIELD(section, key, unit, min, max, help) double section##_##key; /* in `unit` */
+    CHIP_PROFILE_NUMBERS(CHIP_PROFILE_FIELD)
+#undef CHIP_PROFILE_FIELD
+#define CHIP_PROFILE_CHOICE(section, key, choices, help) int section##_##key;
+    CHIP_PROFILE_CHOICES(CHIP_PROFILE_CHOICE)
+#undef CHIP_PROFILE_CHOICE
+    struct profile_value_meta meta[CHIP_NUMBERS];
+    uint64_t hash;          /* of every number and choice, for memo keys and reports; recompute after changes */
+};
+
+/* Read and check a device file: unknown or missing key, wrong or missing unit, value outside [min,max] or its own
+ * [low,high], impossible combinations (register file larger than L2, groups x units against the total given in the file,
+ * sector larger than line, ...). Each error is one line with file, section.key, value and the valid range. */
+enum sim_status chip_profile_read(const char *path, struct chip_profile *profile, struct sim_error *error);
+void chip_profile_finish(struct chip_profile *profile); /* zeroed memory is allowed */
+
+/* Address of a number by "section.key" (fits, --set-device, uncertainty), or NULL. */
+double *chip_profile_number(struct chip_profile *profile, const char *dotted_key, enum chip_number *index);
+const char *chip_number_key(enum chip_number index);  /* "l2.hit_latency" */
+const char *chip_number_unit(enum chip_number index);
+const char *profile_kind_text(enum profile_kind kind);
+void chip_profile_rehash(struct chip_profile *profile);
+
+static inline uint32_t chip_unit_count(const struct chip_profile *profile)
+{
+    return (uint32_t)(profile->package_groups * profile->package_units_per_group);
+}
+
+#endif

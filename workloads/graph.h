@@ -1,0 +1,81 @@
+/* One training step of one or more ranks as a graph: what the host does, what it launches on which stream, what waits
+ * for what. Both a trace (workloads/trace) and a model description (workloads/models) give this; sim/step prices it. */
+#ifndef WORKLOADS_GRAPH_H
+#define WORKLOADS_GRAPH_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "sim/core/status.h"
+
+enum graph_node_kind {
+    GRAPH_HOST_OP,        /* host work: one framework operator (its own time, children excluded) */
+    GRAPH_HOST_LAUNCH,    /* the runtime call that puts `launched` on its stream */
+    GRAPH_HOST_SYNC,      /* host waits: device, stream or event; or a blocking copy */
+    GRAPH_KERNEL,         /* device kernel, copy or fill on a stream */
+    GRAPH_COLLECTIVE,     /* device collective on a stream */
+    GRAPH_EVENT_RECORD,   /* on a stream, host-issued */
+    GRAPH_EVENT_WAIT      /* a stream waits for a record on another */
+};
+
+enum graph_sync { GRAPH_SYNC_DEVICE, GRAPH_SYNC_STREAM, GRAPH_SYNC_EVENT };
+
+enum graph_recognition {
+    GRAPH_RECOGNISED,     /* suite/kernel + params name a wave program */
+    GRAPH_BY_BYTES,       /* priced from its tensors' bytes and flops, flagged */
+    GRAPH_REPLAYED        /* neither: replayed at its traced time, flagged, never scaled */
+};
+
+struct graph_collective {
+    char kind[24];            /* all_reduce all_gather reduce_scatter all_to_all broadcast send_recv unknown */
+    double bytes;             /* per-rank payload by nccl-tests convention */
+    uint32_t group_size;
+    char group[48];           /* process group name or ranks */
+    uint64_t sequence;        /* n-th collective of its group: joins the ranks */
+    bool in_place;
+    const double *split_bytes_to; /* all_to_all with uneven splits: [group_size], or NULL; owned by the graph */
+};
+
+struct graph_node {
+    uint32_t kind;            /* enum graph_node_kind */
+    uint32_t rank;
+    uint32_t thread;          /* host nodes: dense index of the host thread in the rank */
+    uint32_t stream;          /* device nodes: dense index of the stream in the rank */
+    const char *name;         /* interned; owned by the graph */
+    const char *operator_name;/* framework operator that launched it, or NULL; interned */
+    const char *category;     /* gemm attention embedding elementwise reduction normalisation collective memory optimizer
+                                 sort other; interned */
+    double traced_start_us;   /* relative to the step's start; < 0: not traced */
+    double traced_us;         /* device nodes: duration; host nodes: own time */
+    uint32_t launched;        /* GRAPH_HOST_LAUNCH: index of the device node; else UINT32_MAX */
+    uint32_t waits_for;       /* GRAPH_EVENT_WAIT, GRAPH_SYNC_EVENT: index of the record; GRAPH_SYNC_STREAM: stream index */
+    uint32_t sync;            /* enum graph_sync */
+    uint32_t recognition;     /* enum graph_recognition, device kernels */
+    char suite[24], kernel[32];
+    const char *params;       /* "k=v;..." for the registry; interned; NULL unless recognised */
+    double bytes_read, bytes_written, flops; /* of its tensors, where known; for GRAPH_BY_BYTES */
+    char dtype[8];            /* fp32 bf16 fp16 tf32 ... of the main operand, "" unknown */
+    struct graph_collective *collective; /* GRAPH_COLLECTIVE; owned by the graph */
+};
+
+/* Nodes are in host program order per (rank, thread); device nodes of a stream are in launch order. */
+struct graph {
+    uint32_t rank_count;      /* ranks present */
+    uint32_t world_size;      /* ranks of the run, present or not */
+    size_t node_count;
+    struct graph_node *nodes;
+    double traced_step_us;    /* span of the step in the trace, host included */
+    double steps_in_trace;
+    char device_title[96];    /* as the trace names the device, "" unknown */
+    char source[256];         /* file or model name for reports */
+    size_t note_count;
+    char (*notes)[200];       /* verdict lines: oddities, repairs, assumptions */
+    void *arena;              /* owner of every borrowed pointer above */
+};
+
+void graph_destroy(struct graph *graph); /* NULL is allowed */
+
+/* Check the laws: indices in range, a launch names a device node of its rank, waits name records, no dependency cycle
+ * (iterative; names one cycle), streams ordered. Returns SIM_BAD_TRACE with one line. */
+enum sim_status graph_check(const struct graph *graph, struct sim_error *error);
+
+#endif

@@ -1,0 +1,80 @@
+/* The registry of kernels: "suite/kernel" and k=v parameters -> the launches (wave programs) that carry it out.
+ * Names and parameters are those of the measurement tables (measured suites) and of docs/design.md section 6. */
+#ifndef WORKLOADS_KERNELS_KERNEL_H
+#define WORKLOADS_KERNELS_KERNEL_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "sim/core/status.h"
+#include "sim/core/wave_program.h"
+
+/* What a launch configuration may ask of the machine, and no more. */
+struct kernel_machine {
+    uint32_t units;        /* CUs or SMs */
+    uint32_t lanes;        /* of a wave */
+    uint64_t hbm_bytes;    /* tables beyond it are refused */
+    uint32_t lds_bytes_per_workgroup_max;
+    double matrix_flops_per_cycle[WAVE_DTYPES]; /* per unit; 0: not native */
+    double core_mhz;       /* for kernels whose result is in cycles */
+};
+
+/* k=v pairs, order kept. A value may contain '=' and must not contain ';'. */
+struct kernel_params;
+/* Parse "k=v;k=v" (NULL or "" is empty). Errors: no '=', empty key, the same key twice. */
+enum sim_status kernel_params_parse(const char *text, struct kernel_params **out, struct sim_error *error);
+enum sim_status kernel_params_add(struct kernel_params *params, const char *pair, struct sim_error *error);
+void kernel_params_destroy(struct kernel_params *params);
+const char *kernel_params_text(const struct kernel_params *params); /* canonical k=v;k=v in given order, borrowed */
+
+/* What carries out a launch. Anything but WAVES is a closed form by design (copy engines, host). */
+enum kernel_launch_kind { KERNEL_LAUNCH_WAVES, KERNEL_LAUNCH_COPY_H2D, KERNEL_LAUNCH_COPY_D2H, KERNEL_LAUNCH_COPY_PAGEABLE };
+
+struct kernel_launch {
+    enum kernel_launch_kind kind;
+    struct wave_program *program; /* owned by the plan; NULL unless WAVES */
+    double copy_bytes;            /* for copies over the host link */
+    double repeat;                /* times this launch runs in the kernel (>= 0; a mean may be fractional) */
+};
+
+enum kernel_launch_style { KERNEL_STYLE_STREAM, KERNEL_STYLE_GRAPH };
+
+/* What the table's `value` column holds, from the predicted time. */
+enum kernel_value_rule {
+    KERNEL_VALUE_NONE,
+    KERNEL_VALUE_AMOUNT_PER_TIME, /* value = amount / time, in `unit` (amount given per microsecond of time) */
+    KERNEL_VALUE_TIME_PER_AMOUNT, /* value = time_us x factor / amount (us/kernel, ns/op, cycles, s) */
+    KERNEL_VALUE_COUNT            /* value = amount: a count that does not depend on time */
+};
+
+struct kernel_assumption { char text[160]; }; /* "rows = 1e7 (range 1e6..1e7): the study does not say" */
+
+struct kernel_plan {
+    char suite[32], kernel[48];
+    size_t launch_count;
+    struct kernel_launch launches[16];   /* in order, in one stream; each starts when the one before has ended */
+    enum kernel_launch_style style;
+    bool time_is_per_call;               /* the table's time_us is per launch (n launches back to back), not for all */
+    bool value_only;                     /* latency-like rows: time_us is 0 in the table, only value counts */
+    enum kernel_value_rule value_rule;
+    double value_amount, value_factor;
+    char value_unit[16];
+    double flops;                        /* useful arithmetic of the whole kernel; 0: undefined */
+    size_t assumption_count;
+    struct kernel_assumption assumptions[16];
+};
+
+/* Build the plan of one kernel. Errors (one line): unknown suite or kernel (lists the names), unknown parameter (lists
+ * the valid ones), missing parameter without a documented value, zero, negative or absurd sizes, tables beyond HBM, more
+ * LDS than a workgroup can have. The caller destroys the plan. */
+enum sim_status kernel_plan_create(const char *suite, const char *kernel, const struct kernel_params *params,
+                                   const struct kernel_machine *machine, struct kernel_plan **out,
+                                   struct sim_error *error);
+void kernel_plan_destroy(struct kernel_plan *plan); /* NULL is allowed */
+
+/* For help, completion and "is this row supported": one line per registered kernel. */
+struct kernel_entry { const char *suite, *kernel, *summary, *params_help; };
+size_t kernel_registry_count(void);
+struct kernel_entry kernel_registry_at(size_t index);
+bool kernel_is_registered(const char *suite, const char *kernel);
+
+#endif
