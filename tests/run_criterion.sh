@@ -1,14 +1,27 @@
 #!/bin/sh
-# Run one Criterion program; fail when it fails, when it ran no test, or when a sanitizer left a report.
+# Run one Criterion program; fail when it fails, when it ran no test, or when a sanitizer or valgrind left a report:
+# neither makes a Criterion test fail by itself, because each test is a process of its own.
+# RECKON_VALGRIND=1 runs the program under valgrind (make check-deep).
 set -u
-log=$(mktemp -d)
-ASAN_OPTIONS="log_path=$log/asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}" UBSAN_OPTIONS="print_stacktrace=1:log_path=$log/ubsan" \
+log=$(mktemp -d) || exit 1
+trap 'rm -rf "$log"' EXIT
+if [ -n "${RECKON_VALGRIND:-}" ]; then
+    set -- valgrind --quiet --trace-children=yes --leak-check=full --errors-for-leak-kinds=definite \
+        --log-file="$log/valgrind.%p" "$@" --timeout 1000
+fi
+ASAN_OPTIONS="log_path=$log/asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}" \
+    UBSAN_OPTIONS="print_stacktrace=1:log_path=$log/ubsan${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}" \
     "$@" >"$log/out" 2>&1
 status=$?
 cat "$log/out"
-if grep -q 'Tested: 0' "$log/out" || ! grep -q 'Tested: ' "$log/out"; then echo "no test ran" >&2; status=1; fi
-for report in "$log"/asan* "$log"/ubsan*; do
-    if [ -s "$report" ]; then cat "$report"; status=1; fi
+if grep -q 'Tested: 0' "$log/out" || ! grep -q 'Tested: ' "$log/out"; then
+    echo "run_criterion.sh: no test ran" >&2
+    status=1
+fi
+for report in "$log"/asan* "$log"/ubsan* "$log"/valgrind*; do
+    if [ -s "$report" ]; then
+        cat "$report"
+        status=1
+    fi
 done
-rm -rf "$log"
 exit $status

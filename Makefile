@@ -1,0 +1,77 @@
+# The two commands of the README, and the developer's others. Each does its own set-up on a fresh Debian 12.
+JOBS ?= $(shell nproc)
+TRACE = tests/fixtures/traces/dlrm_dcnv2_w1_r0.kineto.json.gz
+SOURCES = $(shell git ls-files '*.c' '*.h')
+
+.PHONY: help demo test build bench accuracy format format-check lint check-deep coverage install clean
+
+help:
+	@echo 'make demo        predict a recorded DLRM step on MI350X, B200 and H200'
+	@echo 'make test        every test, then the same tests under AddressSanitizer and UBSan'
+	@echo 'make build       build/reckon alone'
+	@echo 'make bench       speed of the simulator itself'
+	@echo 'make accuracy    predictions against the H200 measurements in calib/data, per suite'
+	@echo 'make lint        clang warnings as errors, then clang-tidy'
+	@echo 'make check-deep  every test under valgrind (slow)'
+	@echo 'make coverage    line coverage of the tests, in build-coverage/coverage.html'
+	@echo 'make format      clang-format in place'
+	@echo 'make install     to PREFIX (default /usr/local)'
+
+demo: build
+	build/reckon predict $(TRACE) --device mi350x,b200,h200
+
+build:
+	@cmake/setup.sh
+	cmake --preset release
+	cmake --build --preset release --target reckon -j $(JOBS)
+
+# The sanitized run leaves out the checks of the source tree and tests labelled slow, whose code faster tests cover.
+test:
+	@cmake/setup.sh
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+	ctest --preset release -j $(JOBS)
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	ctest --preset asan -j $(JOBS)
+
+bench: build
+	cmake --build --preset release --target bench -j $(JOBS)
+
+accuracy: build
+	build/reckon validate calib/data/h200 --device h200
+
+format:
+	@cmake/setup.sh --lint
+	clang-format -i $(SOURCES)
+
+format-check:
+	@cmake/setup.sh --lint
+	clang-format --dry-run -Werror $(SOURCES)
+
+lint:
+	@cmake/setup.sh --lint
+	cmake --preset clang
+	cmake --build --preset clang -j $(JOBS)
+	run-clang-tidy -quiet -p build-clang -j $(JOBS)
+
+check-deep:
+	@cmake/setup.sh --deep
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+	RECKON_VALGRIND=1 ctest --preset release -LE checks -j $(JOBS) --timeout 3600
+
+coverage:
+	@cmake/setup.sh --coverage
+	cmake --preset coverage
+	cmake --build --preset coverage -j $(JOBS)
+	ctest --preset coverage -LE checks -j $(JOBS)
+	gcovr --root . --filter 'sim/|workloads/|studies/|calib/|reports/' --object-directory build-coverage \
+	    --print-summary --html-details build-coverage/coverage.html >/dev/null
+
+PREFIX ?= /usr/local
+install: build
+	cmake --install build --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-asan build-coverage build-clang

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Install what the build and the tests need and this machine lacks. Debian 12; silent when nothing is missing.
+set -eu
+packages=(
+    gcc libc6-dev cmake ninja-build pkg-config git
+    libcjson-dev libyajl-dev zlib1g-dev libgsl-dev libsimgrid-dev
+    libcriterion-dev python3 python3-jsonschema
+)
+case "${1:-}" in
+    "") ;;
+    --lint) packages+=(clang clang-format clang-tidy) ;;
+    --deep) packages+=(valgrind) ;;
+    --coverage) packages+=(gcovr) ;;
+    *) echo "setup.sh: unknown argument '$1'; valid: --lint, --deep, --coverage" >&2; exit 1 ;;
+esac
+
+missing=()
+for package in "${packages[@]}"; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$state" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=(env)
+elif command -v sudo >/dev/null; then
+    as_root=(sudo env)
+else
+    echo "setup.sh: not root and no sudo; as root run: apt-get install ${missing[*]}" >&2
+    exit 1
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "setup.sh: no apt-get on this machine; install the equivalents of: ${missing[*]}" >&2
+    exit 1
+fi
+echo "installing ${missing[*]}"
+apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+    cat "$log" >&2
+    echo "setup.sh: apt-get could not install: ${missing[*]}" >&2
+    exit 1
+fi
