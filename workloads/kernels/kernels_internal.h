@@ -1,0 +1,171 @@
+/* What the kernel files of this folder share: how a file declares its kernels, reads their parameters, fills a plan
+ * with launches and writes wave operations. Included by workloads/kernels and its tests alone.
+ *
+ * A kernel file holds, per kernel, a parameter struct (the program's context), a `next` function that yields its wave
+ * operations, and a `build` function that reads parameters, creates programs and adds launches to the plan. It ends
+ * with one `const struct kernel_definition X_kernels[]`, closed by an empty entry and listed in kernel_registry.c. */
+#ifndef WORKLOADS_KERNELS_KERNELS_INTERNAL_H
+#define WORKLOADS_KERNELS_KERNELS_INTERNAL_H
+#include "workloads/kernels/kernel.h"
+
+struct kernel_build; /* one kernel_plan_create in progress; see the readers below */
+
+/* One registered kernel. All strings static. */
+struct kernel_definition {
+    const char *suite, *kernel; /* as in the measurement tables; NULL closes a list */
+    const char *summary;        /* one line for help */
+    const char *params_help;    /* "n (elements), dtype (fp32|bf16; fp32)": for people only, never parsed */
+    void (*build)(struct kernel_build *build); /* errors stick in `build`, see kernel_fail */
+};
+
+/* The lists. Each ends with an entry whose suite is NULL. */
+extern const struct kernel_definition launch_kernels[], latency_kernels[], stream_kernels[], alu_kernels[],
+    gather_kernels[], atomic_kernels[], bounds_check_kernels[], gis_kernels[], tbe_kernels[], tbe_fused_kernels[],
+    scatter_kernels[], embedding_kernels[], memcpy_kernels[];
+extern const struct kernel_definition dense_pointwise_kernels[], dense_reduction_kernels[], dense_gemm_kernels[],
+    dense_attention_kernels[], dense_sort_kernels[];
+
+/* ---- reading parameters ---------------------------------------------------------------------------------------
+ * The first error sticks: later reads return their minimum (or default) and change nothing, so a build function reads
+ * everything it needs, then says `if (!kernel_params_done(build)) return;` before it computes or allocates. */
+struct kernel_build {
+    const struct kernel_definition *definition;
+    const struct kernel_params *params;
+    const struct kernel_machine *machine;
+    struct kernel_plan *plan; /* name set, launches empty */
+    struct sim_error *error;
+    enum sim_status status;
+    size_t asked_count;
+    const char *asked[40]; /* keys read so far: what is valid */
+    bool done;
+};
+
+bool kernel_param_given(struct kernel_build *build, const char *key); /* counts the key as known */
+
+/* Required values. Numbers may be written 1000000, 1e6 or 1048576.0; min and max are inclusive. */
+uint64_t kernel_param_integer(struct kernel_build *build, const char *key, uint64_t min, uint64_t max);
+double kernel_param_real(struct kernel_build *build, const char *key, double min, double max);
+int kernel_param_choice(struct kernel_build *build, const char *key, const char *choices); /* index in "fp32|fp16" */
+
+/* Optional values with a documented one. When the default is taken and `why` is not NULL, the plan notes
+ * "key = value (range): why" as an assumption; NULL is for conventions that assume nothing (an offset of 0). */
+uint64_t kernel_param_integer_or(struct kernel_build *build, const char *key, uint64_t min, uint64_t max,
+                                 uint64_t value, const char *why);
+double kernel_param_real_or(struct kernel_build *build, const char *key, double min, double max, double value,
+                            const char *why);
+int kernel_param_choice_or(struct kernel_build *build, const char *key, const char *choices, int index,
+                           const char *why);
+
+/* After the last read: fails on any parameter nobody asked for (the message lists the valid ones). True when all is
+ * well so far. */
+bool kernel_params_done(struct kernel_build *build);
+bool kernel_build_ok(const struct kernel_build *build);
+
+/* Errors of the kernel itself; the message is prefixed with "suite/kernel: ". Only the first one is kept. */
+void kernel_fail(struct kernel_build *build, enum sim_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Fails with SIM_DOES_NOT_FIT when `bytes` exceed the device's HBM; call it before host memory is taken for tables.
+ * (Every added launch is checked again over the sum of its tensors.) */
+void kernel_require_hbm(struct kernel_build *build, double bytes, const char *what);
+/* Fails with SIM_DOES_NOT_FIT when one workgroup asks for more LDS than it can have. */
+void kernel_require_lds(struct kernel_build *build, uint64_t bytes);
+/* One line for the notes. */
+void kernel_assume(struct kernel_build *build, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Element sizes that the measured tables spell in two ways (fp32, float32). */
+enum kernel_dtype { KERNEL_FP32, KERNEL_FP16, KERNEL_BF16 };
+#define KERNEL_DTYPE_CHOICES "fp32|fp16|bf16|float32|float16|bfloat16"
+enum kernel_dtype kernel_param_dtype(struct kernel_build *build, const char *key);
+uint32_t kernel_dtype_bytes(enum kernel_dtype dtype);
+
+/* ---- programs --------------------------------------------------------------------------------------------------- */
+#define KERNEL_TENSORS_MAX 16
+#define KERNEL_TENSOR_SHIFT 44 /* each tensor has 16 TiB of the kernel's address space to itself */
+
+/* A tensor of a program: tests hold every span inside one of them, the HBM check sums them. */
+struct kernel_tensor {
+    const char *name;
+    double bytes;
+};
+
+typedef void (*wave_next)(const struct wave_program *program, const struct wave_window *window,
+                          struct wave_state *state, struct wave_op *op);
+
+/* A zeroed program with a zeroed context of `context_bytes` in the same block (program->context), one workgroup of one
+ * wave, 32 registers, starting from its own data (benchmarks repeat). `name` is static. Aborts if memory is short. */
+struct wave_program *kernel_program_create(const char *name, size_t context_bytes, wave_next next);
+/* Give `tensor` the next region; returns its first address. `name` is static. Asserts that there is room. */
+uint64_t kernel_program_tensor(struct wave_program *program, const char *name, double bytes);
+/* Free `memory` with `release` when the program is destroyed (at most 4). */
+void kernel_program_adopt(struct wave_program *program, void *memory, void (*release)(void *memory));
+size_t kernel_program_tensor_count(const struct wave_program *program);
+struct kernel_tensor kernel_program_tensor_at(const struct wave_program *program, size_t index);
+static inline uint64_t kernel_tensor_address(size_t index) { return (uint64_t)(index + 1) << KERNEL_TENSOR_SHIFT; }
+
+/* Workgroups of `threads` threads that cover `total` threads; sets workgroups and waves_per_workgroup. A workgroup has
+ * at least one wave; a grid of none is a bug (asserted). */
+void kernel_program_grid(struct wave_program *program, uint64_t total_threads, uint32_t threads, uint32_t lanes);
+
+/* Add `program` as the next launch (the plan owns it; on an earlier error it is destroyed here). */
+void kernel_plan_add(struct kernel_build *build, struct wave_program *program, double repeat);
+void kernel_plan_add_copy(struct kernel_build *build, enum kernel_launch_kind kind, double bytes);
+
+/* What the table's value column holds. */
+void kernel_value_per_time(struct kernel_build *build, double amount_per_us, const char *unit);
+void kernel_value_time(struct kernel_build *build, double amount, double factor, const char *unit);
+void kernel_value_count(struct kernel_build *build, double amount, const char *unit);
+
+/* ---- wave operations ------------------------------------------------------------------------------------------- */
+/* Begin an op. `wait`: earlier load ops that may still be in flight, 0 for none, WAVE_NO_WAIT to go on. */
+static inline void op_begin(struct wave_op *op, enum wave_op_kind kind, uint8_t wait)
+{
+    op->kind = (uint8_t)kind;
+    op->wait_outstanding = wait;
+}
+
+/* Instructions of the step: memory, scalar and branch; vector (half rate counts 2); dependent latency beyond issue. */
+static inline void op_work(struct wave_op *op, uint32_t issue, uint32_t valu, uint32_t latency_cycles)
+{
+    op->issue_slots = (uint16_t)(issue < UINT16_MAX ? issue : UINT16_MAX);
+    op->valu_slots = (uint16_t)(valu < UINT16_MAX ? valu : UINT16_MAX);
+    op->latency_cycles = (uint16_t)(latency_cycles < UINT16_MAX ? latency_cycles : UINT16_MAX);
+}
+
+/* Bytes that neighbouring lanes of one instruction touch; nothing for 0 bytes; grows the last span when it continues
+ * it. Returns false when the op is full (nothing is added), so that a generator can go on in its next op. */
+bool op_span(struct wave_op *op, uint64_t address, uint64_t bytes);
+/* The same for the next instruction of an unrolled loop: never grows the span before it. */
+bool op_span_apart(struct wave_op *op, uint64_t address, uint64_t bytes);
+
+static inline void op_lanes(struct wave_op *op, uint64_t lanes) { op->lanes_active = (uint16_t)lanes; }
+
+static inline void op_end(struct wave_op *op) { op_begin(op, WAVE_END, WAVE_NO_WAIT); }
+
+/* The first loop trip of a wave, to be called when state->pc is still 0. */
+static inline void wave_first_trip(const struct wave_window *window, struct wave_state *state)
+{
+    state->trip = window->trip_first;
+}
+
+/* Index of the wave in the grid. */
+static inline uint64_t wave_index(const struct wave_program *program, const struct wave_state *state)
+{
+    return state->workgroup * program->waves_per_workgroup + state->wave;
+}
+
+/* ---- small arithmetic ------------------------------------------------------------------------------------------ */
+static inline uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+static inline uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* splitmix64 (Steele, Lea, Flood 2014): its i-th output for a seed, without its predecessors. The measuring programs
+ * draw their indices with it in order, so a lazily drawn index is the very one that was measured. */
+static inline uint64_t splitmix64_at(uint64_t seed, uint64_t i)
+{
+    uint64_t z = seed + (i + 1) * 0x9E3779B97F4A7C15ull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+#endif
