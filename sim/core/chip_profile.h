@@ -33,6 +33,7 @@
     X(clock, core_dense, "MHz", 100, 5000, "core clock that sustained dense matrix work holds")    \
     X(package, groups, "count", 1, 64, "compute groups: XCDs, or L2 partitions of a GPU")          \
     X(package, units_per_group, "count", 1, 256, "active CUs or SMs per group")                    \
+    X(package, units_total, "count", 1, 4096, "active CUs or SMs of the package; must be groups x units_per_group") \
     X(package, dies, "count", 1, 16, "dies that carry memory: I/O dies, or compute dies")          \
     X(unit, lanes, "count", 16, 64, "lanes of a wave")                                             \
     X(unit, simds, "count", 1, 16, "schedulers (SIMDs) per unit")                                  \
@@ -150,8 +151,15 @@ enum chip_number { /* index of a number in chip_profile.meta: CHIP_NUMBER_sectio
         CHIP_NUMBERS
 };
 
+enum chip_choice { /* index of a choice in chip_profile.choice_meta: CHIP_CHOICE_section_key */
+#define CHIP_CHOICE_ENUM(section, key, choices, help) CHIP_CHOICE_##section##_##key,
+    CHIP_PROFILE_CHOICES(CHIP_CHOICE_ENUM)
+#undef CHIP_CHOICE_ENUM
+        CHIP_CHOICES
+};
+
 struct profile_value_meta {
-    double low, high;       /* plausible range; low <= value <= high */
+    double low, high;       /* plausible range; low <= value <= high; 0 for a choice */
     enum profile_kind kind;
     char *source;           /* owned by the profile; NULL when the section is absent */
 };
@@ -172,6 +180,7 @@ struct chip_profile {
     CHIP_PROFILE_CHOICES(CHIP_PROFILE_CHOICE)
 #undef CHIP_PROFILE_CHOICE
     struct profile_value_meta meta[CHIP_NUMBERS];
+    struct profile_value_meta choice_meta[CHIP_CHOICES];
     uint64_t hash;          /* of every number and choice, for memo keys and reports; recompute after changes */
 };
 
@@ -181,10 +190,23 @@ struct chip_profile {
 enum sim_status chip_profile_read(const char *path, struct chip_profile *profile, struct sim_error *error);
 void chip_profile_finish(struct chip_profile *profile); /* zeroed memory is allowed */
 
+/* All that is wrong with a device file, one complaint a call, in the order of the file's sections and then of the
+ * combinations; returns their number (0: the file is valid). chip_profile_read reports the first of the same. */
+typedef void (*chip_profile_complaint)(void *context, const struct sim_error *error);
+size_t chip_profile_check(const char *path, chip_profile_complaint complain, void *context);
+
 /* Address of a number by "section.key" (fits, --set-device, uncertainty), or NULL. */
 double *chip_profile_number(struct chip_profile *profile, const char *dotted_key, enum chip_number *index);
 const char *chip_number_key(enum chip_number index);  /* "l2.hit_latency" */
 const char *chip_number_unit(enum chip_number index);
+const char *chip_number_help(enum chip_number index);
+void chip_number_range(enum chip_number index, double *min, double *max); /* what any device may have */
+bool chip_number_present(const struct chip_profile *profile, enum chip_number index); /* false: its section is absent */
+double chip_number_value(const struct chip_profile *profile, enum chip_number index);
+const char *chip_choice_key(enum chip_choice index);  /* "l2.organisation" */
+const char *chip_choice_list(enum chip_choice index); /* "private|partitioned" */
+const char *chip_choice_help(enum chip_choice index);
+void chip_choice_text(const struct chip_profile *profile, enum chip_choice index, char *text, size_t capacity); /* the chosen word */
 const char *profile_kind_text(enum profile_kind kind);
 void chip_profile_rehash(struct chip_profile *profile);
 

@@ -20,6 +20,7 @@ const char *json_kind_text(enum json_kind kind);
 size_t json_count(const struct json *value);                         /* children of an array or object, else 0 */
 const struct json *json_at(const struct json *value, size_t index);  /* asserts index < count */
 const char *json_key(const struct json *child);                      /* key of an object's child, else NULL */
+uint32_t json_line(const struct json *value);                        /* of its key, or of itself; 0: built, not read */
 const struct json *json_get(const struct json *object, const char *key); /* NULL when absent */
 double json_number(const struct json *value);                        /* asserts the kind */
 bool json_bool(const struct json *value);
@@ -33,7 +34,7 @@ void json_set_number(struct json *object, const char *key, double value);
 void json_set_integer(struct json *object, const char *key, int64_t value); /* |value| <= 2^53, asserted */
 void json_set_bool(struct json *object, const char *key, bool value);
 void json_set_null(struct json *object, const char *key);
-void json_set(struct json *object, const char *key, struct json *child);     /* takes child */
+void json_set(struct json *object, const char *key, struct json *child);     /* takes child; a key there is replaced */
 void json_append(struct json *array, struct json *child);                    /* takes child */
 void json_append_string(struct json *array, const char *value);
 void json_append_number(struct json *array, double value);
