@@ -34,7 +34,7 @@ if ! command -v apt-get >/dev/null; then
     exit 1
 fi
 echo "installing ${missing[*]}"
-apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
