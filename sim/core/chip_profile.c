@@ -2,13 +2,13 @@
  * keys. Reading goes section by section in their order; every complaint goes through one door (reader_complain), which
  * either keeps the first (chip_profile_read) or passes all on (chip_profile_check). */
 #include "sim/core/chip_profile.h"
+#include "sim/core/hash.h"
+#include "sim/core/json.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/core/hash.h"
-#include "sim/core/json.h"
 
 #define CHIP_PROFILE_SCHEMA "reckon.device/1"
 
@@ -30,22 +30,35 @@ struct choice_row {
 };
 
 static const struct section_row sections[] = {
-#define SECTION_ROW(section, required, help) { #section, required, offsetof(struct chip_profile, has_##section) },
+#define SECTION_ROW(section, required, help) \
+    { #section, required, offsetof(struct chip_profile, has_##section) },
     CHIP_PROFILE_SECTIONS(SECTION_ROW)
 #undef SECTION_ROW
 };
 
 static const struct number_row numbers[CHIP_NUMBERS] = {
-#define NUMBER_ROW(section, key, unit, min, max, help)                                             \
-    { #section, #key, #section "." #key, unit, help, min, max,                                     \
-      offsetof(struct chip_profile, section##_##key), offsetof(struct chip_profile, has_##section) },
+#define NUMBER_ROW(section, key, unit, min, max, help) \
+    { #section,                                        \
+      #key,                                            \
+      #section "." #key,                               \
+      unit,                                            \
+      help,                                            \
+      min,                                             \
+      max,                                             \
+      offsetof(struct chip_profile, section##_##key),  \
+      offsetof(struct chip_profile, has_##section) },
     CHIP_PROFILE_NUMBERS(NUMBER_ROW)
 #undef NUMBER_ROW
 };
 
 static const struct choice_row choices[CHIP_CHOICES] = {
-#define CHOICE_ROW(section, key, list, help)                                                       \
-    { #section, #key, #section "." #key, list, help, offsetof(struct chip_profile, section##_##key), \
+#define CHOICE_ROW(section, key, list, help)          \
+    { #section,                                       \
+      #key,                                           \
+      #section "." #key,                              \
+      list,                                           \
+      help,                                           \
+      offsetof(struct chip_profile, section##_##key), \
       offsetof(struct chip_profile, has_##section) },
     CHIP_PROFILE_CHOICES(CHOICE_ROW)
 #undef CHOICE_ROW
@@ -58,8 +71,11 @@ static const struct text_row {
     size_t offset, capacity;
     bool required;
 } texts[] = {
-#define TEXT_ROW(field, required, help)                                                            \
-    { #field, help, offsetof(struct chip_profile, field), sizeof(((struct chip_profile *)0)->field), required }
+#define TEXT_ROW(field, required, help)                                                                \
+    {                                                                                                  \
+#field, help, offsetof(struct chip_profile, field), sizeof(((struct chip_profile *)0)->field), \
+            required                                                                                   \
+    }
     TEXT_ROW(name, true, "the name --device takes"),
     TEXT_ROW(title, true, "the name reports print"),
     TEXT_ROW(node, true, "node profile that --node defaults to"),
@@ -111,7 +127,10 @@ static bool *has_at(struct chip_profile *profile, size_t has_offset)
 
 /* ---- one value */
 
-static bool is_whole_unit(const char *unit) { return strcmp(unit, "count") == 0 || strcmp(unit, "B") == 0; }
+static bool is_whole_unit(const char *unit)
+{
+    return strcmp(unit, "count") == 0 || strcmp(unit, "B") == 0;
+}
 
 /* "0.25 to 1024 MiB", as every complaint about a number ends. */
 static const char *range_text(const struct number_row *row, char *text, size_t capacity)
@@ -131,7 +150,8 @@ static const char *read_text_child(struct reader *reader, const struct json *obj
     }
     if (json_kind_of(child) != JSON_STRING || json_string(child)[0] == '\0') {
         reader_complain(reader, json_line(child), "%s.%s is %s: %s", dotted, key,
-                        json_kind_of(child) == JSON_STRING ? "empty" : json_kind_text(json_kind_of(child)), valid);
+                        json_kind_of(child) == JSON_STRING ? "empty" : json_kind_text(json_kind_of(child)),
+                        valid);
         return NULL;
     }
     return json_string(child);
@@ -140,7 +160,8 @@ static const char *read_text_child(struct reader *reader, const struct json *obj
 static void read_origin(struct reader *reader, const struct json *object, const char *dotted,
                         struct profile_value_meta *meta)
 {
-    const char *kind = read_text_child(reader, object, dotted, "kind", "one of spec, measured, derived, fitted, assumed");
+    const char *kind = read_text_child(reader, object, dotted, "kind",
+                                       "one of spec, measured, derived, fitted, assumed");
     if (kind != NULL) {
         size_t i = 0;
         while (i < PROFILE_KINDS && strcmp(kind, kind_texts[i]) != 0) {
@@ -148,7 +169,8 @@ static void read_origin(struct reader *reader, const struct json *object, const 
         }
         if (i == PROFILE_KINDS) {
             reader_complain(reader, json_line(object),
-                            "%s.kind = \"%s\": one of spec, measured, derived, fitted, assumed", dotted, kind);
+                            "%s.kind = \"%s\": one of spec, measured, derived, fitted, assumed", dotted,
+                            kind);
         } else {
             meta->kind = (enum profile_kind)i;
         }
@@ -176,7 +198,8 @@ static bool check_members(struct reader *reader, const struct json *object, cons
             k++;
         }
         if (k == known_count) {
-            reader_complain(reader, json_line(json_at(object, i)), "unknown key %s.%s: must have %s", dotted, key, valid);
+            reader_complain(reader, json_line(json_at(object, i)), "unknown key %s.%s: must have %s", dotted,
+                            key, valid);
         }
     }
     return true;
@@ -189,8 +212,9 @@ static bool read_number_child(struct reader *reader, const struct json *object, 
     char range[96];
     const struct json *child = json_get(object, key);
     if (child == NULL || json_kind_of(child) != JSON_NUMBER) {
-        reader_complain(reader, json_line(child == NULL ? object : child), "%s has no number %s: plausible is %s",
-                        row->dotted, key, range_text(row, range, sizeof range));
+        reader_complain(reader, json_line(child == NULL ? object : child),
+                        "%s has no number %s: plausible is %s", row->dotted, key,
+                        range_text(row, range, sizeof range));
         return false;
     }
     *value = json_number(child);
@@ -205,7 +229,8 @@ static void read_number(struct reader *reader, const struct json *object, enum c
     char range[96];
     range_text(row, range, sizeof range);
     reader->line[index] = json_line(object);
-    if (!check_members(reader, object, row->dotted, known, COUNT_OF(known), "value, unit, low, high, kind, source")) {
+    if (!check_members(reader, object, row->dotted, known, COUNT_OF(known),
+                       "value, unit, low, high, kind, source")) {
         return;
     }
     double value;
@@ -216,12 +241,12 @@ static void read_number(struct reader *reader, const struct json *object, enum c
         if (has_value) {
             snprintf(shown, sizeof shown, " = %.10g", value);
         }
-        reader_complain(reader, json_line(object), "%s%s has no unit: must be \"%s\"; plausible is %s", row->dotted,
-                        shown, row->unit, range);
+        reader_complain(reader, json_line(object), "%s%s has no unit: must be \"%s\"; plausible is %s",
+                        row->dotted, shown, row->unit, range);
         has_value = false;
     } else if (strcmp(json_string(unit), row->unit) != 0) {
-        reader_complain(reader, json_line(object), "%s is in \"%s\": must be \"%s\"; plausible is %s", row->dotted,
-                        json_string(unit), row->unit, range);
+        reader_complain(reader, json_line(object), "%s is in \"%s\": must be \"%s\"; plausible is %s",
+                        row->dotted, json_string(unit), row->unit, range);
         has_value = false;
     }
     bool has_bounds = read_number_child(reader, object, row, "low", &meta->low);
@@ -231,17 +256,19 @@ static void read_number(struct reader *reader, const struct json *object, enum c
         return;
     }
     if (!(value >= row->min && value <= row->max)) {
-        reader_complain(reader, json_line(object), "%s = %.10g %s is out of range: plausible is %s", row->dotted, value,
-                        row->unit, range);
+        reader_complain(reader, json_line(object), "%s = %.10g %s is out of range: plausible is %s",
+                        row->dotted, value, row->unit, range);
     } else if (is_whole_unit(row->unit) && value != floor(value)) {
-        reader_complain(reader, json_line(object), "%s = %.10g %s must be a whole number, %s", row->dotted, value,
-                        row->unit, range);
+        reader_complain(reader, json_line(object), "%s = %.10g %s must be a whole number, %s", row->dotted,
+                        value, row->unit, range);
     } else if (has_bounds && !(meta->low <= value && value <= meta->high)) {
-        reader_complain(reader, json_line(object), "%s = %.10g %s lies outside its own low %.10g and high %.10g",
-                        row->dotted, value, row->unit, meta->low, meta->high);
+        reader_complain(reader, json_line(object),
+                        "%s = %.10g %s lies outside its own low %.10g and high %.10g", row->dotted, value,
+                        row->unit, meta->low, meta->high);
     } else if (has_bounds && !(meta->low >= row->min && meta->high <= row->max)) {
-        reader_complain(reader, json_line(object), "%s: low %.10g or high %.10g is out of range: plausible is %s",
-                        row->dotted, meta->low, meta->high, range);
+        reader_complain(reader, json_line(object),
+                        "%s: low %.10g or high %.10g is out of range: plausible is %s", row->dotted,
+                        meta->low, meta->high, range);
     }
     *number_at(reader->profile, index) = value;
 }
@@ -272,7 +299,8 @@ static void read_choice(struct reader *reader, const struct json *object, enum c
     if (value != NULL) {
         int chosen = index_in_list(row->list, value);
         if (chosen < 0) {
-            reader_complain(reader, json_line(object), "%s = \"%s\": must be one of %s", row->dotted, value, row->list);
+            reader_complain(reader, json_line(object), "%s = \"%s\": must be one of %s", row->dotted, value,
+                            row->list);
         }
         *choice_at(reader->profile, index) = chosen;
     }
@@ -310,8 +338,9 @@ static void read_section(struct reader *reader, const struct json *section, cons
             if (child != NULL) {
                 read_number(reader, child, (enum chip_number)i);
             } else {
-                reader_complain(reader, json_line(section), "%s is missing (%s): plausible is %s", numbers[i].dotted,
-                                numbers[i].help, range_text(&numbers[i], range, sizeof range));
+                reader_complain(reader, json_line(section), "%s is missing (%s): plausible is %s",
+                                numbers[i].dotted, numbers[i].help,
+                                range_text(&numbers[i], range, sizeof range));
             }
         }
     }
@@ -321,8 +350,8 @@ static void read_section(struct reader *reader, const struct json *section, cons
             if (child != NULL) {
                 read_choice(reader, child, (enum chip_choice)i);
             } else {
-                reader_complain(reader, json_line(section), "%s is missing (%s): one of %s", choices[i].dotted,
-                                choices[i].help, choices[i].list);
+                reader_complain(reader, json_line(section), "%s is missing (%s): one of %s",
+                                choices[i].dotted, choices[i].help, choices[i].list);
             }
         }
     }
@@ -357,21 +386,25 @@ static void read_top_text(struct reader *reader, const struct json *root, const 
     bool list = !row->required;
     if (json_kind_of(value) != (list ? JSON_ARRAY : JSON_STRING)) {
         reader_complain(reader, json_line(value), "%s is %s: must be %s, %s", row->key,
-                        json_kind_text(json_kind_of(value)), list ? "an array of texts" : "a text", row->help);
+                        json_kind_text(json_kind_of(value)), list ? "an array of texts" : "a text",
+                        row->help);
         return;
     }
     size_t length = 0;
     for (size_t i = 0; i < (list ? json_count(value) : 1); i++) {
         const struct json *item = list ? json_at(value, i) : value;
-        if (json_kind_of(item) != JSON_STRING || json_string(item)[0] == '\0' || strchr(json_string(item), '|') != NULL) {
+        if (json_kind_of(item) != JSON_STRING || json_string(item)[0] == '\0' ||
+            strchr(json_string(item), '|') != NULL) {
             reader_complain(reader, json_line(item), "%s must not hold an empty text, a '|' or %s", row->key,
                             json_kind_text(json_kind_of(item)));
             return;
         }
-        int wrote = snprintf(target + length, row->capacity - length, "%s%s", i == 0 ? "" : "|", json_string(item));
+        int wrote = snprintf(target + length, row->capacity - length, "%s%s", i == 0 ? "" : "|",
+                             json_string(item));
         length += (size_t)wrote;
         if (length >= row->capacity) {
-            reader_complain(reader, json_line(item), "%s is longer than %zu bytes", row->key, row->capacity - 1);
+            reader_complain(reader, json_line(item), "%s is longer than %zu bytes", row->key,
+                            row->capacity - 1);
             return;
         }
     }
@@ -380,13 +413,15 @@ static void read_top_text(struct reader *reader, const struct json *root, const 
 static void read_root(struct reader *reader, const struct json *root)
 {
     if (json_kind_of(root) != JSON_OBJECT) {
-        reader_complain(reader, 1, "a device file is an object, this is %s", json_kind_text(json_kind_of(root)));
+        reader_complain(reader, 1, "a device file is an object, this is %s",
+                        json_kind_text(json_kind_of(root)));
         return;
     }
     const struct json *schema = json_get(root, "schema");
     if (schema == NULL || json_kind_of(schema) != JSON_STRING ||
         strcmp(json_string(schema), CHIP_PROFILE_SCHEMA) != 0) {
-        reader_complain(reader, schema == NULL ? 1 : json_line(schema), "schema must be \"%s\"", CHIP_PROFILE_SCHEMA);
+        reader_complain(reader, schema == NULL ? 1 : json_line(schema), "schema must be \"%s\"",
+                        CHIP_PROFILE_SCHEMA);
         return;
     }
     for (size_t i = 0; i < json_count(root); i++) {
@@ -397,8 +432,10 @@ static void read_root(struct reader *reader, const struct json *root)
                 size_t length = strlen(valid);
                 snprintf(valid + length, sizeof valid - length, ", %s", sections[s].name);
             }
-            reader_complain(reader, json_line(json_at(root, i)),
-                            "unknown key %s: a device file has schema, name, title, node, host, trace_names%s", key, valid);
+            reader_complain(
+                reader, json_line(json_at(root, i)),
+                "unknown key %s: a device file has schema, name, title, node, host, trace_names%s", key,
+                valid);
         }
     }
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
@@ -435,22 +472,29 @@ static void refuse_if(struct reader *reader, bool wrong, enum chip_number index,
                     *number_at(reader->profile, index), numbers[index].unit, what);
 }
 
-static bool differs(double a, double b) { return a < b || a > b; }
+static bool differs(double a, double b)
+{
+    return a < b || a > b;
+}
 
-static bool leaves_rest(double value, double divisor) { return fmod(value, divisor) > 0; }
+static bool leaves_rest(double value, double divisor)
+{
+    return fmod(value, divisor) > 0;
+}
 
 /* Keys that address arithmetic splits by shifts. */
 static void check_powers_of_two(struct reader *reader)
 {
     static const enum chip_number keys[] = {
-        CHIP_NUMBER_unit_lanes, CHIP_NUMBER_l1_line,   CHIP_NUMBER_l1_sector,  CHIP_NUMBER_l2_line,
-        CHIP_NUMBER_l2_sector,  CHIP_NUMBER_mall_line, CHIP_NUMBER_hbm_access, CHIP_NUMBER_hbm_row,
+        CHIP_NUMBER_unit_lanes,    CHIP_NUMBER_l1_line,      CHIP_NUMBER_l1_sector,  CHIP_NUMBER_l2_line,
+        CHIP_NUMBER_l2_sector,     CHIP_NUMBER_mall_line,    CHIP_NUMBER_hbm_access, CHIP_NUMBER_hbm_row,
         CHIP_NUMBER_l2_interleave, CHIP_NUMBER_atomic_block,
     };
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         double value = *number_at(reader->profile, keys[i]);
         int exponent;
-        refuse_if(reader, value > 0 && differs(frexp(value, &exponent), 0.5), keys[i], "must be a power of two");
+        refuse_if(reader, value > 0 && differs(frexp(value, &exponent), 0.5), keys[i],
+                  "must be a power of two");
     }
 }
 
@@ -464,12 +508,14 @@ static void check_unit(struct reader *reader)
               "does not equal package.groups x package.units_per_group = %.10g x %.10g: plausible is %.10g",
               p->package_groups, p->package_units_per_group, units);
     refuse_if(reader, registers_kib > l2_group_kib, CHIP_NUMBER_unit_registers,
-              "(%.10g KiB) is larger than the L2 of its group, l2.capacity / package.groups = %.10g KiB: plausible is "
+              "(%.10g KiB) is larger than the L2 of its group, l2.capacity / package.groups = %.10g KiB: "
+              "plausible is "
               "%.10g to %.10g count",
               registers_kib, l2_group_kib, numbers[CHIP_NUMBER_unit_registers].min, l2_group_kib * 256);
     refuse_if(reader, p->l1_capacity > l2_group_kib, CHIP_NUMBER_l1_capacity,
               "is larger than the L2 of its group, l2.capacity / package.groups = %.10g KiB", l2_group_kib);
-    refuse_if(reader, p->unit_registers < p->unit_lanes * p->unit_registers_per_lane_max, CHIP_NUMBER_unit_registers,
+    refuse_if(reader, p->unit_registers < p->unit_lanes * p->unit_registers_per_lane_max,
+              CHIP_NUMBER_unit_registers,
               "cannot hold one wave of unit.lanes x unit.registers_per_lane_max = %.10g",
               p->unit_lanes * p->unit_registers_per_lane_max);
     refuse_if(reader, p->unit_register_granularity > p->unit_registers_per_lane_max,
@@ -488,10 +534,10 @@ static void check_caches(struct reader *reader)
     const struct chip_profile *p = reader->profile;
     double l2_sets_bytes = p->l2_line * p->l2_ways * p->l2_slices_per_group * p->package_groups;
     bool private_l2 = p->l2_organisation == CHIP_L2_PRIVATE;
-    refuse_if(reader, leaves_rest(p->l1_line, p->l1_sector), CHIP_NUMBER_l1_sector, "does not divide l1.line = %.10g B",
-              p->l1_line);
-    refuse_if(reader, leaves_rest(p->l2_line, p->l2_sector), CHIP_NUMBER_l2_sector, "does not divide l2.line = %.10g B",
-              p->l2_line);
+    refuse_if(reader, leaves_rest(p->l1_line, p->l1_sector), CHIP_NUMBER_l1_sector,
+              "does not divide l1.line = %.10g B", p->l1_line);
+    refuse_if(reader, leaves_rest(p->l2_line, p->l2_sector), CHIP_NUMBER_l2_sector,
+              "does not divide l2.line = %.10g B", p->l2_line);
     refuse_if(reader, p->l2_interleave < p->l2_sector, CHIP_NUMBER_l2_interleave,
               "is less than l2.sector = %.10g B: a sector would lie on two slices", p->l2_sector);
     refuse_if(reader, p->l1_capacity * 1024 < p->l1_line * p->l1_ways, CHIP_NUMBER_l1_capacity,
@@ -506,8 +552,8 @@ static void check_caches(struct reader *reader)
               "with l2.organisation private: must be 0, a private L2 has no far part");
     refuse_if(reader, private_l2 && p->l2_copies == CHIP_L2_COPIES_FAR, CHIP_NUMBER_l2_far_latency,
               "with l2.organisation private: l2.copies must be none");
-    refuse_if(reader, p->atomic_block > p->l2_line, CHIP_NUMBER_atomic_block, "is more than l2.line = %.10g B",
-              p->l2_line);
+    refuse_if(reader, p->atomic_block > p->l2_line, CHIP_NUMBER_atomic_block,
+              "is more than l2.line = %.10g B", p->l2_line);
     refuse_if(reader, p->mall_capacity < p->l2_capacity, CHIP_NUMBER_mall_capacity,
               "is smaller than l2.capacity = %.10g MiB", p->l2_capacity);
     double l2_ns = p->l2_hit_latency / p->clock_core_max * 1e3;
@@ -533,8 +579,8 @@ static void check_memory(struct reader *reader)
               "but there is no section die_link: dies must be 1, or the section present");
     refuse_if(reader, leaves_rest(p->package_groups, p->package_dies), CHIP_NUMBER_package_dies,
               "does not divide package.groups = %.10g", p->package_groups);
-    refuse_if(reader, p->tlb_reach * 1024 < p->tlb_page, CHIP_NUMBER_tlb_reach, "is less than tlb.page = %.10g KiB",
-              p->tlb_page);
+    refuse_if(reader, p->tlb_reach * 1024 < p->tlb_page, CHIP_NUMBER_tlb_reach,
+              "is less than tlb.page = %.10g KiB", p->tlb_page);
 }
 
 static void check_rest(struct reader *reader)
@@ -544,7 +590,8 @@ static void check_rest(struct reader *reader)
               "is above clock.core_max = %.10g MHz", p->clock_core_max);
     refuse_if(reader, p->clock_core_dense > p->clock_core_max, CHIP_NUMBER_clock_core_dense,
               "is above clock.core_max = %.10g MHz", p->clock_core_max);
-    refuse_if(reader, differs(p->dispatch_dispatchers, 1) && differs(p->dispatch_dispatchers, p->package_groups),
+    refuse_if(reader,
+              differs(p->dispatch_dispatchers, 1) && differs(p->dispatch_dispatchers, p->package_groups),
               CHIP_NUMBER_dispatch_dispatchers, "must be 1 or package.groups = %.10g", p->package_groups);
     refuse_if(reader, p->power_idle >= p->power_board_limit, CHIP_NUMBER_power_idle,
               "is not below power.board_limit = %.10g W", p->power_board_limit);
@@ -630,8 +677,8 @@ enum sim_status chip_profile_read(const char *path, struct chip_profile *profile
     if (reader.complaints == 1) {
         return sim_fail(error, first.error.status, "%s", first.error.text);
     }
-    return sim_fail(error, first.error.status, "%s (and %zu more: reckon devices --check %s)", first.error.text,
-                    reader.complaints - 1, path);
+    return sim_fail(error, first.error.status, "%s (and %zu more: reckon devices --check %s)",
+                    first.error.text, reader.complaints - 1, path);
 }
 
 size_t chip_profile_check(const char *path, chip_profile_complaint complain, void *context)
@@ -679,9 +726,18 @@ static const struct choice_row *choice_row(enum chip_choice index)
     return &choices[index];
 }
 
-const char *chip_number_key(enum chip_number index) { return number_row(index)->dotted; }
-const char *chip_number_unit(enum chip_number index) { return number_row(index)->unit; }
-const char *chip_number_help(enum chip_number index) { return number_row(index)->help; }
+const char *chip_number_key(enum chip_number index)
+{
+    return number_row(index)->dotted;
+}
+const char *chip_number_unit(enum chip_number index)
+{
+    return number_row(index)->unit;
+}
+const char *chip_number_help(enum chip_number index)
+{
+    return number_row(index)->help;
+}
 
 void chip_number_range(enum chip_number index, double *min, double *max)
 {
@@ -699,9 +755,18 @@ double chip_number_value(const struct chip_profile *profile, enum chip_number in
     return *(const double *)((const char *)profile + number_row(index)->offset);
 }
 
-const char *chip_choice_key(enum chip_choice index) { return choice_row(index)->dotted; }
-const char *chip_choice_list(enum chip_choice index) { return choice_row(index)->list; }
-const char *chip_choice_help(enum chip_choice index) { return choice_row(index)->help; }
+const char *chip_choice_key(enum chip_choice index)
+{
+    return choice_row(index)->dotted;
+}
+const char *chip_choice_list(enum chip_choice index)
+{
+    return choice_row(index)->list;
+}
+const char *chip_choice_help(enum chip_choice index)
+{
+    return choice_row(index)->help;
+}
 
 void chip_choice_text(const struct chip_profile *profile, enum chip_choice index, char *text, size_t capacity)
 {

@@ -17,12 +17,12 @@
 
 struct json {
     enum json_kind kind;
-    uint32_t line;        /* 1-based in the text it was read from; 0: built by us */
+    uint32_t line; /* 1-based in the text it was read from; 0: built by us */
     bool boolean;
     double number;
-    char *string;         /* JSON_STRING */
-    char *key;            /* when the parent is an object */
-    struct json **child;  /* JSON_ARRAY and JSON_OBJECT, in order */
+    char *string;        /* JSON_STRING */
+    char *key;           /* when the parent is an object */
+    struct json **child; /* JSON_ARRAY and JSON_OBJECT, in order */
     size_t count, capacity;
 };
 
@@ -101,7 +101,8 @@ static enum sim_status skip_space(struct scanner *scanner)
         if (*scanner->at == '\n') {
             scanner->line++;
         } else if (*scanner->at != ' ' && *scanner->at != '\t' && *scanner->at != '\r') {
-            return scanner_fail(scanner, "control character 0x%02x between values", (unsigned char)*scanner->at);
+            return scanner_fail(scanner, "control character 0x%02x between values",
+                                (unsigned char)*scanner->at);
         }
     }
     return SIM_OK;
@@ -145,7 +146,8 @@ static enum sim_status skip_string(struct scanner *scanner)
         }
         size_t length = utf8_length((const unsigned char *)scanner->at);
         if (length == 0) {
-            return scanner_fail(scanner, "byte 0x%02x inside a string is not UTF-8", (unsigned char)*scanner->at);
+            return scanner_fail(scanner, "byte 0x%02x inside a string is not UTF-8",
+                                (unsigned char)*scanner->at);
         }
         scanner->at += length;
     }
@@ -205,8 +207,9 @@ static enum sim_status check_keys_differ(const struct json *object, const struct
     enum sim_status status = SIM_OK;
     for (size_t i = 1; i < object->count && status == SIM_OK; i++) {
         if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0) {
-            status = sim_fail(scanner->error, SIM_BAD_FILE, "%s:%u: key \"%s\" given twice (first on line %u)",
-                              scanner->name, sorted[i]->line, sorted[i]->key, sorted[i - 1]->line);
+            status = sim_fail(scanner->error, SIM_BAD_FILE,
+                              "%s:%u: key \"%s\" given twice (first on line %u)", scanner->name,
+                              sorted[i]->line, sorted[i]->key, sorted[i - 1]->line);
         }
     }
     free(sorted);
@@ -283,7 +286,8 @@ static enum sim_status read_value(struct scanner *scanner, const cJSON *item, st
     return status;
 }
 
-static enum sim_status fail_at(const char *text, const char *damage, const char *name, struct sim_error *error)
+static enum sim_status fail_at(const char *text, const char *damage, const char *name,
+                               struct sim_error *error)
 {
     uint32_t line = 1;
     const char *line_start = text;
@@ -319,7 +323,8 @@ enum sim_status json_read_text(const char *text, const char *name_for_errors, st
     struct scanner scanner = { .at = text, .name = name_for_errors, .line = 1, .error = error };
     enum sim_status status = read_value(&scanner, tree, out);
     if (status == SIM_OK && (status = skip_space(&scanner)) == SIM_OK) {
-        SIM_ASSERT(*scanner.at == '\0', "JSON walk of %s stopped early at line %u", name_for_errors, scanner.line);
+        SIM_ASSERT(*scanner.at == '\0', "JSON walk of %s stopped early at line %u", name_for_errors,
+                   scanner.line);
     }
     cJSON_Delete(tree);
     if (status != SIM_OK) {
@@ -348,8 +353,8 @@ enum sim_status json_read_file(const char *path, struct json **out, struct sim_e
             text = grown;
         }
         if (size_bytes > JSON_FILE_BYTES_MAX) {
-            status = sim_fail(error, SIM_BAD_FILE, "%s: larger than %u MiB, the limit for a JSON document", path,
-                              JSON_FILE_BYTES_MAX >> 20);
+            status = sim_fail(error, SIM_BAD_FILE, "%s: larger than %u MiB, the limit for a JSON document",
+                              path, JSON_FILE_BYTES_MAX >> 20);
             goto done;
         }
     }
@@ -369,16 +374,23 @@ done:
     return status;
 }
 
-enum json_kind json_kind_of(const struct json *value) { return value->kind; }
+enum json_kind json_kind_of(const struct json *value)
+{
+    return value->kind;
+}
 
 const char *json_kind_text(enum json_kind kind)
 {
-    static const char *const texts[] = { "null", "true or false", "a number", "a string", "an array", "an object" };
+    static const char *const texts[] = { "null",     "true or false", "a number",
+                                         "a string", "an array",      "an object" };
     SIM_ASSERT((unsigned)kind < sizeof texts / sizeof texts[0], "kind %d", (int)kind);
     return texts[kind];
 }
 
-size_t json_count(const struct json *value) { return value->count; }
+size_t json_count(const struct json *value)
+{
+    return value->count;
+}
 
 const struct json *json_at(const struct json *value, size_t index)
 {
@@ -386,9 +398,15 @@ const struct json *json_at(const struct json *value, size_t index)
     return value->child[index];
 }
 
-const char *json_key(const struct json *child) { return child->key; }
+const char *json_key(const struct json *child)
+{
+    return child->key;
+}
 
-uint32_t json_line(const struct json *value) { return value->line; }
+uint32_t json_line(const struct json *value)
+{
+    return value->line;
+}
 
 static size_t find_key(const struct json *object, const char *key)
 {
@@ -425,8 +443,14 @@ const char *json_string(const struct json *value)
 
 /* ---- writing */
 
-struct json *json_new_object(void) { return json_new(JSON_OBJECT); }
-struct json *json_new_array(void) { return json_new(JSON_ARRAY); }
+struct json *json_new_object(void)
+{
+    return json_new(JSON_OBJECT);
+}
+struct json *json_new_array(void)
+{
+    return json_new(JSON_ARRAY);
+}
 
 static struct json *new_string(const char *value)
 {
@@ -482,7 +506,10 @@ void json_set_bool(struct json *object, const char *key, bool value)
     json_set(object, key, child);
 }
 
-void json_set_null(struct json *object, const char *key) { json_set(object, key, json_new(JSON_NULL)); }
+void json_set_null(struct json *object, const char *key)
+{
+    json_set(object, key, json_new(JSON_NULL));
+}
 
 void json_append(struct json *array, struct json *child)
 {
@@ -491,8 +518,14 @@ void json_append(struct json *array, struct json *child)
     json_push(array, child);
 }
 
-void json_append_string(struct json *array, const char *value) { json_append(array, new_string(value)); }
-void json_append_number(struct json *array, double value) { json_append(array, new_number(value)); }
+void json_append_string(struct json *array, const char *value)
+{
+    json_append(array, new_string(value));
+}
+void json_append_number(struct json *array, double value)
+{
+    json_append(array, new_number(value));
+}
 
 struct printer {
     char *text;
@@ -512,14 +545,18 @@ static void print_bytes(struct printer *printer, const char *bytes, size_t size_
     printer->text[printer->size_bytes] = '\0';
 }
 
-static void print_text(struct printer *printer, const char *text) { print_bytes(printer, text, strlen(text)); }
+static void print_text(struct printer *printer, const char *text)
+{
+    print_bytes(printer, text, strlen(text));
+}
 
 static void print_string(struct printer *printer, const char *string)
 {
     print_bytes(printer, "\"", 1);
     for (const char *c = string; *c != '\0';) {
-        size_t plain = strcspn(c, "\"\\\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13"
-                                  "\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f");
+        size_t plain = strcspn(
+            c, "\"\\\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13"
+               "\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f");
         print_bytes(printer, c, plain);
         c += plain;
         if (*c != '\0') {

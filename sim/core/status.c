@@ -7,7 +7,7 @@
 const char *sim_status_text(enum sim_status status)
 {
     switch (status) {
-#define SIM_STATUS_TEXT(name, exit_code, text)                                                     \
+#define SIM_STATUS_TEXT(name, exit_code, text) \
     case SIM_##name: return text;
         SIM_STATUS_LIST(SIM_STATUS_TEXT)
 #undef SIM_STATUS_TEXT
@@ -18,7 +18,7 @@ const char *sim_status_text(enum sim_status status)
 int sim_status_exit_code(enum sim_status status)
 {
     switch (status) {
-#define SIM_STATUS_EXIT(name, exit_code, text)                                                     \
+#define SIM_STATUS_EXIT(name, exit_code, text) \
     case SIM_##name: return exit_code;
         SIM_STATUS_LIST(SIM_STATUS_EXIT)
 #undef SIM_STATUS_EXIT
