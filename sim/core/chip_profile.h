@@ -98,6 +98,7 @@
     X(hbm, row_bubble, "ns", 0, 1000, "data-bus time lost per row change")                         \
     X(hbm, write_activate_interval, "ns", 0, 1000, "activation cost of a scattered write-back")    \
     X(hbm, turnaround, "ns", 0, 1000, "data-bus time lost per change between reading and writing") \
+    X(hbm, write_batch, "count", 1, 1024, "access units a channel gathers before it turns round to write them") \
     X(hbm, refresh_interval, "ns", 100, 100000, "time between refreshes of a channel")             \
     X(hbm, refresh_time, "ns", 0, 10000, "time a refresh blocks the channel")                      \
     X(hbm, latency, "ns", 1, 10000, "load latency beyond the last cache's miss, unloaded, without refresh") \

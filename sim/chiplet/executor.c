@@ -1,0 +1,1089 @@
+/* The fast engine: one event per wave operation. When a wave's event fires its pending operation is issued, its lines walk
+ * the whole path and reserve every server on it, and the next operation is fetched; the wave sleeps until that one's waits
+ * are over. Nothing else is an event. Facts behind this choice: docs/chip-model.md. */
+#include "sim/chiplet/executor_internal.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALENDAR_BITS 14
+#define CALENDAR_SIZE (1u << CALENDAR_BITS)
+#define CALENDAR_CYCLES 4
+#define COMPLETIONS 16 /* load operations of a wave that wait_outstanding can tell apart */
+#define NO_WAVE UINT32_MAX
+
+struct l1_line {
+    uint32_t key; /* folded line << 4 | valid sectors */
+};
+
+struct unit {
+    struct leaky_server lsu, out, fill, lds;
+    struct leaky_server issue[SIMDS_MAX], sfu[SIMDS_MAX], matrix[SIMDS_MAX];
+    sim_ticks *load_ring;  /* when the k-th last load request came back */
+    sim_ticks *store_ring; /* when the k-th last store packet was taken */
+    uint32_t load_next, store_next;
+    struct l1_line *l1;
+    sim_ticks *l1_ready;
+    uint8_t *l1_victim;
+    uint32_t group;
+};
+
+struct workgroup_slot {
+    uint32_t unit, first_wave;
+    uint32_t running, at_barrier;
+    sim_ticks barrier_time, end;
+};
+
+struct wave {
+    sim_ticks at;
+    uint32_t next;         /* calendar list */
+    uint32_t unit, slot;
+    uint8_t simd, in_flight;
+    sim_ticks born;
+    sim_ticks done[COMPLETIONS]; /* ring of the last load operations' completions */
+    uint32_t loads;
+    sim_ticks done_all, matrix_done;
+    struct access_blame blame;   /* of the load that completes last */
+    sim_ticks blame_total;
+    struct wave_state state;
+    struct wave_op op;           /* pending; only its used parts are ever touched */
+};
+
+struct executor {
+    struct package *package;
+    const struct wave_program *program;
+    struct occupancy occupancy;
+    uint32_t units_used;
+    struct unit *units;
+    uint32_t l1_sets, l1_ways, load_ring_size, store_ring_size;
+    struct wave *waves;
+    struct workgroup_slot *slots;
+    uint32_t wave_count, slot_count;
+    uint32_t calendar[CALENDAR_SIZE];
+    uint64_t calendar_position, calendar_waves;
+    sim_ticks bucket;
+    struct leaky_server *dispatchers;
+    uint32_t dispatcher_count;
+    /* per-run */
+    const struct run_request *request;
+    struct run_outcome *outcome;
+    uint64_t next_workgroup;    /* breadth first */
+    uint64_t *next_of_group;    /* round robin over groups */
+    uint64_t end_workgroup;
+    uint32_t mark_index;
+    uint64_t mark_due;
+    sim_ticks last_drain;
+    enum kernel_stage last_drain_stage;
+    double lifetime;
+    /* costs in ticks */
+    sim_ticks issue_cost, valu_cost, sfu_cost, matrix_per_flop_num, start_latency, release_latency, wave_interval,
+        dispatch_interval, barrier, lds_latency;
+    double matrix_ticks_per_flop[WAVE_DTYPES];
+    double lds_ticks_per_byte, lds_ticks_per_atomic;
+};
+
+/* ---- occupancy */
+
+enum sim_status occupancy_of(const struct chip_profile *profile, const struct wave_program *program, struct occupancy *out,
+                             struct sim_error *error)
+{
+    uint32_t simds = (uint32_t)profile->unit_simds;
+    uint32_t waves = program->waves_per_workgroup;
+    uint32_t granularity = (uint32_t)profile->unit_register_granularity;
+    uint32_t registers = (program->registers_per_lane + granularity - 1) / granularity * granularity;
+    if (registers == 0) {
+        registers = granularity;
+    }
+    if (registers > (uint32_t)profile->unit_registers_per_lane_max) {
+        return sim_fail(error, SIM_DOES_NOT_FIT, "%s: %u registers per lane, but %s has at most %g", program->name,
+                        program->registers_per_lane, profile->name, profile->unit_registers_per_lane_max);
+    }
+    if (waves > (uint32_t)profile->unit_waves_max) {
+        return sim_fail(error, SIM_DOES_NOT_FIT, "%s: a workgroup of %u waves, but a unit of %s holds at most %g", program->name, waves,
+                        profile->name, profile->unit_waves_max);
+    }
+    double lds_limit = profile->unit_lds_per_workgroup_max * 1024;
+    if (program->lds_bytes > lds_limit) {
+        return sim_fail(error, SIM_DOES_NOT_FIT, "%s: a workgroup needs %u B of LDS, but %s gives at most %.0f B (%.0f B too many)",
+                        program->name, program->lds_bytes, profile->name, lds_limit, program->lds_bytes - lds_limit);
+    }
+    uint32_t waves_by_registers =
+        (uint32_t)(profile->unit_registers / simds / profile->unit_lanes / registers) * simds;
+    uint32_t by_registers = waves_by_registers / waves;
+    if (by_registers == 0) {
+        return sim_fail(error, SIM_DOES_NOT_FIT,
+                        "%s: a workgroup of %u waves x %u registers per lane needs more registers than a unit of %s has (room for %u waves)",
+                        program->name, waves, registers, profile->name, waves_by_registers);
+    }
+    uint32_t by_waves = (uint32_t)profile->unit_waves_max / waves;
+    uint32_t by_slots = (uint32_t)profile->unit_workgroups_max;
+    double lds = program->lds_bytes + profile->unit_lds_reserved_per_workgroup;
+    uint32_t by_lds = lds > 0 ? (uint32_t)(profile->unit_lds * 1024 / lds) : by_slots;
+    uint32_t by_launch = program->workgroups_per_unit_max != 0 ? program->workgroups_per_unit_max : UINT32_MAX;
+    out->workgroups_per_unit = by_waves;
+    out->limit = "waves";
+    const struct { uint32_t n; const char *text; } bounds[] = {
+        { by_slots, "workgroup slots" }, { by_registers, "registers" }, { by_lds, "LDS" }, { by_launch, "launch bounds" } };
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        if (bounds[i].n < out->workgroups_per_unit) {
+            out->workgroups_per_unit = bounds[i].n;
+            out->limit = bounds[i].text;
+        }
+    }
+    if (out->workgroups_per_unit == 0) {
+        return sim_fail(error, SIM_DOES_NOT_FIT, "%s: not one workgroup fits a unit of %s (limit: %s)", program->name, profile->name, out->limit);
+    }
+    out->waves_per_unit = out->workgroups_per_unit * waves;
+    return SIM_OK;
+}
+
+/* ---- build */
+
+static void *zalloc(size_t count, size_t size)
+{
+    void *p = calloc(count > 0 ? count : 1, size);
+    SIM_ASSERT(p != NULL, "no memory for %zu x %zu bytes", count, size);
+    return p;
+}
+
+static void create_units(struct executor *executor)
+{
+    const struct chip_profile *p = executor->package->profile;
+    uint32_t lines = (uint32_t)(p->l1_capacity * 1024 / p->l2_line);
+    executor->l1_ways = (uint32_t)p->l1_ways;
+    executor->l1_sets = lines / executor->l1_ways > 0 ? lines / executor->l1_ways : 1;
+    executor->load_ring_size = (uint32_t)p->l1_mshr;
+    executor->store_ring_size = (uint32_t)p->l1_store_credits;
+    executor->units = zalloc(executor->package->units, sizeof *executor->units);
+    for (uint32_t u = 0; u < executor->package->units; u++) {
+        struct unit *unit = &executor->units[u];
+        unit->group = u % executor->package->groups;
+        unit->load_ring = zalloc(executor->load_ring_size, sizeof(sim_ticks));
+        unit->store_ring = zalloc(executor->store_ring_size, sizeof(sim_ticks));
+        unit->l1 = zalloc((size_t)executor->l1_sets * executor->l1_ways, sizeof *unit->l1);
+        unit->l1_ready = zalloc((size_t)executor->l1_sets * executor->l1_ways, sizeof(sim_ticks));
+        unit->l1_victim = zalloc(executor->l1_sets, 1);
+    }
+}
+
+static void set_costs(struct executor *executor)
+{
+    const struct chip_profile *p = executor->package->profile;
+    double mhz = executor->package->core_mhz;
+    executor->issue_cost = ticks_of_cycles(p->unit_issue_interval, mhz);
+    executor->valu_cost = ticks_of_cycles(p->unit_valu_interval, mhz);
+    executor->sfu_cost = ticks_of_cycles(p->unit_sfu_interval, mhz);
+    executor->start_latency = ticks_of_cycles(p->dispatch_start_latency, mhz);
+    executor->release_latency = ticks_of_cycles(p->dispatch_release_latency, mhz);
+    executor->wave_interval = ticks_of_cycles(p->dispatch_wave_interval, mhz);
+    executor->dispatch_interval = ticks_of_cycles(p->dispatch_interval, mhz);
+    executor->barrier = ticks_of_cycles(p->unit_barrier_latency, mhz);
+    executor->lds_latency = ticks_of_cycles(p->unit_lds_latency, mhz);
+    executor->lds_ticks_per_byte = 1e9 / mhz / p->unit_lds_rate;
+    executor->lds_ticks_per_atomic = 1e9 / mhz / p->unit_lds_atomic_rate;
+    /* a dtype without a native rate is emulated: TF32 and fp32 by three bf16 products, fp8 through bf16 */
+    double rate[WAVE_DTYPES] = { [WAVE_FP64] = p->matrix_fp64, [WAVE_FP32] = p->matrix_fp32, [WAVE_TF32] = p->matrix_tf32,
+                                 [WAVE_BF16] = p->matrix_bf16, [WAVE_FP16] = p->matrix_bf16, [WAVE_FP8] = p->matrix_fp8,
+                                 [WAVE_INT8] = p->matrix_fp8 };
+    if (!(rate[WAVE_TF32] > 0)) {
+        rate[WAVE_TF32] = p->matrix_bf16 / 3;
+    }
+    if (!(rate[WAVE_FP8] > 0)) {
+        rate[WAVE_FP8] = p->matrix_bf16;
+        rate[WAVE_INT8] = p->matrix_bf16;
+    }
+    for (int d = 0; d < WAVE_DTYPES; d++) {
+        executor->matrix_ticks_per_flop[d] = rate[d] > 0 ? 1e9 / mhz / (rate[d] / p->unit_simds) : 0;
+    }
+}
+
+struct executor *executor_create(struct package *package, const struct wave_program *program, const struct occupancy *occupancy)
+{
+    struct executor *executor = zalloc(1, sizeof *executor);
+    executor->package = package;
+    executor->program = program;
+    executor->occupancy = *occupancy;
+    SIM_ASSERT(package->profile->unit_simds <= SIMDS_MAX, "%g SIMDs", package->profile->unit_simds);
+    create_units(executor);
+    set_costs(executor);
+    executor->slot_count = package->units * occupancy->workgroups_per_unit;
+    if (program->workgroups < executor->slot_count) {
+        /* slots beyond the grid would never be used */
+        uint64_t rows = (program->workgroups + package->units - 1) / package->units;
+        executor->slot_count = (uint32_t)(rows * package->units);
+    }
+    executor->wave_count = executor->slot_count * program->waves_per_workgroup;
+    executor->waves = zalloc(executor->wave_count, sizeof *executor->waves);
+    executor->slots = zalloc(executor->slot_count, sizeof *executor->slots);
+    executor->dispatcher_count = (uint32_t)package->profile->dispatch_dispatchers;
+    executor->dispatchers = zalloc(executor->dispatcher_count, sizeof *executor->dispatchers);
+    executor->next_of_group = zalloc(package->groups, sizeof *executor->next_of_group);
+    executor->bucket = package->cycle * CALENDAR_CYCLES;
+    return executor;
+}
+
+void executor_destroy(struct executor *executor)
+{
+    if (executor == NULL) {
+        return;
+    }
+    for (uint32_t u = 0; u < executor->package->units; u++) {
+        struct unit *unit = &executor->units[u];
+        free(unit->load_ring);
+        free(unit->store_ring);
+        free(unit->l1);
+        free(unit->l1_ready);
+        free(unit->l1_victim);
+    }
+    free(executor->units);
+    free(executor->waves);
+    free(executor->slots);
+    free(executor->dispatchers);
+    free(executor->next_of_group);
+    free(executor);
+}
+
+static void reset_units(struct executor *executor)
+{
+    for (uint32_t u = 0; u < executor->package->units; u++) {
+        struct unit *unit = &executor->units[u];
+        memset(&unit->lsu, 0, sizeof unit->lsu);
+        memset(&unit->out, 0, sizeof unit->out);
+        memset(&unit->fill, 0, sizeof unit->fill);
+        memset(&unit->lds, 0, sizeof unit->lds);
+        memset(unit->issue, 0, sizeof unit->issue);
+        memset(unit->sfu, 0, sizeof unit->sfu);
+        memset(unit->matrix, 0, sizeof unit->matrix);
+        memset(unit->load_ring, 0, executor->load_ring_size * sizeof(sim_ticks));
+        memset(unit->store_ring, 0, executor->store_ring_size * sizeof(sim_ticks));
+        unit->load_next = 0;
+        unit->store_next = 0;
+        memset(unit->l1, 0xff, (size_t)executor->l1_sets * executor->l1_ways * sizeof *unit->l1);
+        for (size_t i = 0; i < (size_t)executor->l1_sets * executor->l1_ways; i++) {
+            unit->l1[i].key &= ~15u;
+        }
+        memset(unit->l1_ready, 0, (size_t)executor->l1_sets * executor->l1_ways * sizeof(sim_ticks));
+        memset(unit->l1_victim, 0, executor->l1_sets);
+    }
+}
+
+/* ---- calendar: buckets of a few cycles, intrusive lists; waves beyond the horizon wait in the last bucket */
+
+static inline void calendar_push(struct executor *executor, uint32_t index)
+{
+    struct wave *wave = &executor->waves[index];
+    uint64_t bucket = (uint64_t)(wave->at / executor->bucket);
+    if (bucket < executor->calendar_position) {
+        bucket = executor->calendar_position;
+    }
+    if (bucket >= executor->calendar_position + CALENDAR_SIZE) {
+        bucket = executor->calendar_position + CALENDAR_SIZE - 1;
+    }
+    uint32_t *head = &executor->calendar[bucket & (CALENDAR_SIZE - 1)];
+    wave->next = *head;
+    *head = index;
+    executor->calendar_waves++;
+}
+
+static inline uint32_t calendar_pop(struct executor *executor)
+{
+    for (;;) {
+        uint32_t *head = &executor->calendar[executor->calendar_position & (CALENDAR_SIZE - 1)];
+        uint32_t index = *head;
+        if (index == NO_WAVE) {
+            executor->calendar_position++;
+            continue;
+        }
+        *head = executor->waves[index].next;
+        executor->calendar_waves--;
+        if ((uint64_t)(executor->waves[index].at / executor->bucket) > executor->calendar_position) {
+            calendar_push(executor, index); /* it had been beyond the horizon */
+            continue;
+        }
+        return index;
+    }
+}
+
+/* ---- one access */
+
+static inline uint32_t *l1_find(struct executor *executor, struct unit *unit, uint64_t line, uint32_t *position)
+{
+    uint64_t hash = line * 0x9E3779B97F4A7C15u;
+    uint32_t set = (uint32_t)((hash >> 32) * executor->l1_sets >> 32);
+    uint32_t key = (uint32_t)((hash ^ line << 7) & 0x0fffffffu) << 4;
+    uint32_t base = set * executor->l1_ways;
+    for (uint32_t w = 0; w < executor->l1_ways; w++) {
+        if ((unit->l1[base + w].key & ~15u) == key) {
+            *position = base + w;
+            return &unit->l1[base + w].key;
+        }
+    }
+    uint32_t victim = base + unit->l1_victim[set];
+    unit->l1_victim[set] = (uint8_t)((unit->l1_victim[set] + 1u) % executor->l1_ways);
+    unit->l1[victim].key = key;
+    *position = victim;
+    return &unit->l1[victim].key;
+}
+
+static inline uint32_t latency_slice(const struct package *package, const struct line_place *place, uint32_t group)
+{
+    return package->is_private ? place->slice
+                               : group * package->slices_per_group + place->slice - place->home * package->slices_per_group;
+}
+
+/* One line of a load issued at `t`; returns when the data are in the unit. */
+static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index, uint64_t line, uint32_t mask, uint32_t cache, sim_ticks t,
+                                  struct access_blame *blame)
+{
+    struct package *package = executor->package;
+    struct unit *unit = &executor->units[unit_index];
+    uint32_t sectors = (uint32_t)__builtin_popcount(mask);
+    sim_ticks a = leaky_server_start(&unit->lsu, t, package->l1_request);
+    blame->l1 += a - t;
+    package->traffic.l1_requests++;
+    package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
+    uint32_t position = UINT32_MAX;
+    if (cache == WAVE_CACHE_L1) {
+        uint32_t *key = l1_find(executor, unit, line, &position);
+        if ((*key & mask) == mask) {
+            package->traffic.l1_hits++;
+            sim_ticks hit = a + package->l1_hit;
+            if (unit->l1_ready[position] > hit) {
+                blame->l2 += unit->l1_ready[position] - hit;
+                hit = unit->l1_ready[position];
+            }
+            return hit;
+        }
+        *key |= mask;
+    }
+    sim_ticks *slot = &unit->load_ring[unit->load_next];
+    unit->load_next = unit->load_next + 1 < executor->load_ring_size ? unit->load_next + 1 : 0;
+    if (*slot > a) {
+        blame->l1 += *slot - a;
+        a = *slot;
+    }
+    sim_ticks sent = leaky_server_start(&unit->out, a, package->cycle);
+    blame->l1 += sent - a;
+    struct line_place place = package_place(package, line);
+    sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
+    sim_ticks there = latency * 7 / 16;
+    sim_ticks data = package_read(package, line, &place, mask, unit->group, sent + there, blame);
+    sim_ticks back = leaky_server_start(&unit->fill, data + (latency - there), package->fill_sector * sectors);
+    blame->l1 += back - (data + (latency - there));
+    *slot = back;
+    if (position != UINT32_MAX) {
+        unit->l1_ready[position] = back;
+    }
+    return back;
+}
+
+static inline enum kernel_stage blame_largest(const struct access_blame *blame)
+{
+    const struct { sim_ticks wait; enum kernel_stage stage; } part[] = {
+        { blame->l1, KERNEL_STAGE_L1 }, { blame->l2, KERNEL_STAGE_L2 }, { blame->link, KERNEL_STAGE_DIE_LINK },
+        { blame->mall, KERNEL_STAGE_MALL }, { blame->hbm, KERNEL_STAGE_HBM }, { blame->atomic, KERNEL_STAGE_ATOMIC } };
+    int best = 0;
+    for (int i = 1; i < 6; i++) {
+        if (part[i].wait > part[best].wait) {
+            best = i;
+        }
+    }
+    return part[best].wait > 0 ? part[best].stage : KERNEL_STAGE_LATENCY;
+}
+
+/* Take a store credit for a packet that is ready at `a`; the wait is blamed on what held the oldest packet. */
+static inline sim_ticks *store_credit(struct executor *executor, struct unit *unit, sim_ticks *a)
+{
+    sim_ticks *slot = &unit->store_ring[unit->store_next];
+    unit->store_next = unit->store_next + 1 < executor->store_ring_size ? unit->store_next + 1 : 0;
+    if (*slot > *a) {
+        *a = *slot;
+    }
+    return slot;
+}
+
+static inline void note_drain(struct executor *executor, sim_ticks end, const struct access_blame *blame)
+{
+    if (end > executor->last_drain) {
+        executor->last_drain = end;
+        executor->last_drain_stage = blame_largest(blame);
+    }
+}
+
+/* One line of a store; returns when the unit has sent it. */
+static inline sim_ticks store_line(struct executor *executor, uint32_t unit_index, uint64_t line, uint32_t mask, sim_ticks t,
+                                   struct access_blame *blame)
+{
+    struct package *package = executor->package;
+    struct unit *unit = &executor->units[unit_index];
+    uint32_t sectors = (uint32_t)__builtin_popcount(mask);
+    sim_ticks a = leaky_server_start(&unit->lsu, t, package->l1_request);
+    package->traffic.l1_requests++;
+    package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
+    sim_ticks *slot = store_credit(executor, unit, &a);
+    a = leaky_server_start(&unit->out, a, package->store_sector * sectors);
+    struct line_place place = package_place(package, line);
+    sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
+    *slot = package_write(package, line, &place, mask, unit->group, a + latency * 7 / 16, blame);
+    note_drain(executor, *slot, blame);
+    return a;
+}
+
+static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_index, uint64_t line, uint32_t mask, const uint8_t *rounds,
+                                    const struct wave_op *op, sim_ticks t, sim_ticks *returned, struct access_blame *blame)
+{
+    struct package *package = executor->package;
+    struct unit *unit = &executor->units[unit_index];
+    uint32_t sectors = (uint32_t)__builtin_popcount(mask);
+    sim_ticks a = leaky_server_start(&unit->lsu, t, package->l1_request);
+    package->traffic.l1_requests++;
+    package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
+    sim_ticks *slot = store_credit(executor, unit, &a);
+    a = leaky_server_start(&unit->out, a, package->store_sector * sectors);
+    struct line_place place = package_place(package, line);
+    sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
+    sim_ticks end = package_atomic(package, line, &place, mask, rounds, (enum wave_atomic_type)op->atomic_type, unit->group,
+                                   a + latency * 7 / 16, blame);
+    *slot = end;
+    *returned = end + latency * 9 / 16 + package->atomic_return;
+    note_drain(executor, end, blame);
+    return a;
+}
+
+/* ---- cutting operations into lines */
+
+static inline uint32_t sector_mask(const struct package *package, uint32_t first_byte, uint32_t last_byte)
+{
+    uint32_t low = first_byte >> package->sector_shift;
+    uint32_t high = last_byte >> package->sector_shift;
+    return ((2u << high) - 1) & ~((1u << low) - 1);
+}
+
+/* Walk the lines of the op's spans; neighbouring spans that meet in one line are one request. The last argument is a statement
+ * that sees `line` and `mask`. */
+#define FOR_EACH_LINE(package, op, ...)                                                                              \
+    do {                                                                                                               \
+        uint64_t line = UINT64_MAX;                                                                                    \
+        uint32_t mask = 0;                                                                                             \
+        for (uint32_t s_ = 0; s_ < (op)->span_count; s_++) {                                                           \
+            uint64_t first_ = (op)->spans[s_].address;                                                                 \
+            uint64_t last_ = first_ + (op)->spans[s_].bytes - 1;                                                       \
+            for (uint64_t l_ = first_ >> (package)->line_shift; l_ <= last_ >> (package)->line_shift; l_++) {          \
+                uint64_t base_ = l_ << (package)->line_shift;                                                          \
+                uint32_t from_ = first_ > base_ ? (uint32_t)(first_ - base_) : 0;                                      \
+                uint32_t to_ = last_ - base_ < (package)->line_bytes ? (uint32_t)(last_ - base_) : (package)->line_bytes - 1; \
+                uint32_t m_ = sector_mask(package, from_, to_);                                                        \
+                if (l_ == line) {                                                                                      \
+                    mask |= m_;                                                                                        \
+                } else {                                                                                               \
+                    if (line != UINT64_MAX) {                                                                          \
+                        __VA_ARGS__;                                                                                         \
+                    }                                                                                                  \
+                    line = l_;                                                                                         \
+                    mask = m_;                                                                                         \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+        if (line != UINT64_MAX) {                                                                                      \
+            __VA_ARGS__;                                                                                                     \
+        }                                                                                                              \
+    } while (0)
+
+#define ATOMIC_BLOCKS_MAX 8
+
+struct atomic_packet {
+    uint64_t line;
+    uint32_t mask;
+    uint8_t rounds[ATOMIC_BLOCKS_MAX];
+};
+
+/* Group a wave's lanes by line; rounds of a block = lanes on its most frequent address. */
+static uint32_t group_lanes(const struct package *package, const struct wave_op *op, struct atomic_packet *packets)
+{
+    uint8_t table[128];
+    uint8_t lane_packet[WAVE_LANES_MAX];
+    memset(table, 0xff, sizeof table);
+    uint32_t count = 0;
+    uint32_t block_shift = (uint32_t)__builtin_ctz(package->atomics.rates.block_bytes);
+    for (uint32_t i = 0; i < op->lane_count; i++) {
+        uint64_t line = op->lane_address[i] >> package->line_shift;
+        uint32_t slot = (uint32_t)(line * 0x9E3779B97F4A7C15u >> 57);
+        while (table[slot] != 0xff && packets[table[slot]].line != line) {
+            slot = (slot + 1) & 127u;
+        }
+        if (table[slot] == 0xff) {
+            table[slot] = (uint8_t)count;
+            packets[count] = (struct atomic_packet){ .line = line };
+            count++;
+        }
+        lane_packet[i] = table[slot];
+    }
+    uint8_t address_lanes[128];
+    uint64_t address_key[128];
+    memset(address_lanes, 0, sizeof address_lanes);
+    for (uint32_t i = 0; i < op->lane_count; i++) {
+        uint64_t address = op->lane_address[i];
+        uint32_t slot = (uint32_t)((address ^ address >> 20) * 0x9E3779B97F4A7C15u >> 57);
+        while (address_lanes[slot] != 0 && address_key[slot] != address) {
+            slot = (slot + 1) & 127u;
+        }
+        address_key[slot] = address;
+        uint32_t lanes = ++address_lanes[slot];
+        struct atomic_packet *packet = &packets[lane_packet[i]];
+        uint32_t offset = (uint32_t)(address & (package->line_bytes - 1));
+        packet->mask |= sector_mask(package, offset, offset + op->element_bytes - 1u);
+        uint32_t block = offset >> block_shift;
+        if (lanes > packet->rounds[block]) {
+            packet->rounds[block] = (uint8_t)lanes;
+        }
+    }
+    return count;
+}
+
+static uint32_t group_spans(const struct package *package, const struct wave_op *op, struct atomic_packet *packets)
+{
+    uint32_t count = 0;
+    uint32_t block_shift = (uint32_t)__builtin_ctz(package->atomics.rates.block_bytes);
+    /* one element under several lanes: a uniform address that no compiler merged */
+    uint32_t lanes_on_one = 1;
+    if (op->span_count == 1 && op->spans[0].bytes == op->element_bytes && op->lanes_active > 1 &&
+        (op->atomic_flags & WAVE_ATOMIC_WAVE_MERGED) == 0) {
+        lanes_on_one = op->lanes_active;
+    }
+    FOR_EACH_LINE(package, op, {
+        SIM_ASSERT(count < WAVE_SPANS_MAX, "an atomic op covers more than %d lines", WAVE_SPANS_MAX);
+        struct atomic_packet *packet = &packets[count++];
+        *packet = (struct atomic_packet){ .line = line, .mask = mask };
+        for (uint32_t s = 0; s < package->sectors; s++) {
+            if (mask >> s & 1u) {
+                uint32_t block = (s << package->sector_shift) >> block_shift;
+                if (packet->rounds[block] < lanes_on_one) {
+                    packet->rounds[block] = (uint8_t)lanes_on_one;
+                }
+            }
+        }
+    });
+    return count;
+}
+
+static uint32_t group_atomic(const struct package *package, const struct wave_op *op, struct atomic_packet *packets)
+{
+    return op->lane_count > 0 ? group_lanes(package, op, packets) : group_spans(package, op, packets);
+}
+
+/* ---- one operation */
+
+static inline void fetch_next(struct executor *executor, struct wave *wave)
+{
+    memset(&wave->op, 0, offsetof(struct wave_op, spans));
+    wave->op.wait_outstanding = WAVE_NO_WAIT;
+    executor->program->next(executor->program, &executor->request->window, &wave->state, &wave->op);
+}
+
+static inline void count_units(struct executor *executor, uint32_t units, sim_ticks t)
+{
+    struct run_outcome *outcome = executor->outcome;
+    outcome->units += units;
+    while (executor->mark_index < RUN_MARKS && outcome->units >= executor->mark_due) {
+        outcome->mark[executor->mark_index] = t;
+        outcome->mark_units[executor->mark_index] = outcome->units;
+        executor->mark_index++;
+        executor->mark_due = executor->request->units_expected * (40 + 9 * executor->mark_index) / 100;
+    }
+}
+
+static sim_ticks issue_work(struct executor *executor, struct wave *wave, sim_ticks t)
+{
+    const struct wave_op *op = &wave->op;
+    struct unit *unit = &executor->units[wave->unit];
+    struct run_outcome *outcome = executor->outcome;
+    sim_ticks cost = executor->issue_cost * op->issue_slots + executor->valu_cost * op->valu_slots;
+    if (op->sfu_slots > 0) {
+        cost += executor->issue_cost * op->sfu_slots;
+    }
+    sim_ticks now = t;
+    if (cost > 0) {
+        now = leaky_server_start(&unit->issue[wave->simd], now, cost) + cost;
+    }
+    if (op->sfu_slots > 0) {
+        sim_ticks sfu = executor->sfu_cost * op->sfu_slots;
+        sim_ticks end = leaky_server_start(&unit->sfu[wave->simd], t, sfu) + sfu;
+        now = end > now ? end : now;
+    }
+    outcome->blame[KERNEL_STAGE_ISSUE] += (double)(now - t);
+    if (op->lds_bytes > 0 || op->lds_atomics > 0) {
+        double conflict = op->lds_conflict_x16 > 0 ? op->lds_conflict_x16 / 16.0 : 1;
+        sim_ticks lds = (sim_ticks)(op->lds_bytes * executor->lds_ticks_per_byte * conflict + op->lds_atomics * executor->lds_ticks_per_atomic + 0.5);
+        sim_ticks end = leaky_server_start(&unit->lds, now, lds) + lds;
+        if (op->matrix_flops == 0) {
+            end += executor->lds_latency;
+        }
+        outcome->blame[KERNEL_STAGE_L1] += (double)(end - now);
+        outcome->lds_atomics += op->lds_atomics;
+        now = end;
+    }
+    if (op->latency_cycles > 0) {
+        sim_ticks latency = executor->package->cycle * op->latency_cycles;
+        outcome->blame[KERNEL_STAGE_LATENCY] += (double)latency;
+        now += latency;
+    }
+    if (op->matrix_flops > 0) {
+        sim_ticks cost_matrix = (sim_ticks)((double)op->matrix_flops * executor->matrix_ticks_per_flop[op->matrix_dtype] + 0.5);
+        SIM_ASSERT(cost_matrix > 0, "matrix work of dtype %u without a rate in %s", op->matrix_dtype, executor->program->name);
+        sim_ticks start = leaky_server_start(&unit->matrix[wave->simd], now, cost_matrix);
+        outcome->blame[KERNEL_STAGE_MATRIX] += (double)(start - now);
+        executor->package->traffic.matrix_busy += cost_matrix;
+        wave->matrix_done = start + cost_matrix;
+        now = start;
+    }
+    return now;
+}
+
+static inline void note_load(struct wave *wave, sim_ticks issued, sim_ticks done, const struct access_blame *blame)
+{
+    wave->done[wave->loads++ % COMPLETIONS] = done;
+    if (done > wave->done_all) {
+        wave->done_all = done;
+        wave->blame = *blame;
+        wave->blame_total = done - issued;
+    }
+}
+
+static sim_ticks access_load(struct executor *executor, struct wave *wave, sim_ticks t)
+{
+    struct package *package = executor->package;
+    const struct wave_op *op = &wave->op;
+    sim_ticks done = t;
+    struct access_blame worst = { 0 };
+    FOR_EACH_LINE(package, op, {
+        struct access_blame blame = { 0 };
+        sim_ticks end = load_line(executor, wave->unit, line, mask, op->cache, t, &blame);
+        if (end > done) {
+            done = end;
+            worst = blame;
+        }
+    });
+    note_load(wave, t, done, &worst);
+    return t;
+}
+
+static sim_ticks access_store(struct executor *executor, struct wave *wave, sim_ticks t)
+{
+    struct package *package = executor->package;
+    const struct wave_op *op = &wave->op;
+    sim_ticks sent = t;
+    struct access_blame blame = { 0 };
+    FOR_EACH_LINE(package, op, {
+        sim_ticks end = store_line(executor, wave->unit, line, mask, t, &blame);
+        sent = end > sent ? end : sent;
+    });
+    executor->outcome->blame[blame_largest(&blame)] += (double)(sent - t);
+    return sent;
+}
+
+static sim_ticks access_atomic(struct executor *executor, struct wave *wave, sim_ticks t)
+{
+    struct package *package = executor->package;
+    const struct wave_op *op = &wave->op;
+    const struct chip_profile *profile = package->profile;
+    struct atomic_packet packets[WAVE_SPANS_MAX > WAVE_LANES_MAX ? WAVE_SPANS_MAX : WAVE_LANES_MAX];
+    uint32_t count = group_atomic(package, op, packets);
+    sim_ticks sent = t;
+    sim_ticks done = t;
+    struct access_blame worst = { 0 };
+    bool cas = (op->atomic_flags & WAVE_ATOMIC_CAS_LOOP) != 0;
+    if ((op->atomic_flags & WAVE_ATOMIC_ACQ_REL) != 0) {
+        t += ticks_of_ns(profile->atomic_release_latency + profile->atomic_acquire_latency);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct access_blame blame = { 0 };
+        sim_ticks returned = t;
+        uint8_t rounds[ATOMIC_BLOCKS_MAX];
+        for (int b = 0; b < ATOMIC_BLOCKS_MAX; b++) {
+            uint32_t r = packets[i].rounds[b];
+            /* of r lanes that race for one word one wins a round: r + (r-1) + ... attempts, each a load and a swap */
+            uint32_t attempts = cas && r > 0 ? (uint32_t)(profile->atomic_cas_round_trips * r * (r + 1) / 2) : r;
+            rounds[b] = (uint8_t)(attempts > 255 ? 255 : attempts);
+        }
+        sim_ticks end = atomic_line(executor, wave->unit, packets[i].line, packets[i].mask, rounds, op, t, &returned, &blame);
+        sent = end > sent ? end : sent;
+        if (returned > done) {
+            done = returned;
+            worst = blame;
+        }
+    }
+    uint32_t lanes = op->lane_count > 0 ? op->lane_count : op->lanes_active > 0 ? op->lanes_active : 1;
+    package->traffic.atomic_lanes += lanes;
+    if ((op->atomic_flags & (WAVE_ATOMIC_RETURN | WAVE_ATOMIC_CAS_LOOP)) != 0) {
+        note_load(wave, t, done, &worst);
+    } else {
+        executor->outcome->blame[KERNEL_STAGE_ATOMIC] += (double)(sent - t);
+    }
+    return sent;
+}
+
+/* When may the pending op start: its waits, counted from `t`. */
+static sim_ticks ready_time(struct executor *executor, struct wave *wave, sim_ticks t)
+{
+    const struct wave_op *op = &wave->op;
+    struct run_outcome *outcome = executor->outcome;
+    sim_ticks ready = t;
+    uint32_t allowed = op->kind == WAVE_END ? 0 : op->wait_outstanding;
+    if (allowed == 0) {
+        ready = wave->done_all > ready ? wave->done_all : ready;
+    } else if (allowed < COMPLETIONS && wave->loads > allowed) {
+        uint32_t oldest = wave->loads > COMPLETIONS ? wave->loads - COMPLETIONS : 0;
+        for (uint32_t i = oldest; i < wave->loads - allowed; i++) {
+            sim_ticks done = wave->done[i % COMPLETIONS];
+            ready = done > ready ? done : ready;
+        }
+    }
+    if (ready > t) {
+        double share = wave->blame_total > 0 ? (double)(ready - t) / (double)wave->blame_total : 0;
+        const struct access_blame *b = &wave->blame;
+        outcome->blame[KERNEL_STAGE_L1] += share * (double)b->l1;
+        outcome->blame[KERNEL_STAGE_L2] += share * (double)b->l2;
+        outcome->blame[KERNEL_STAGE_DIE_LINK] += share * (double)b->link;
+        outcome->blame[KERNEL_STAGE_MALL] += share * (double)b->mall;
+        outcome->blame[KERNEL_STAGE_HBM] += share * (double)b->hbm;
+        outcome->blame[KERNEL_STAGE_ATOMIC] += share * (double)b->atomic;
+        double named = share * (double)(b->l1 + b->l2 + b->link + b->mall + b->hbm + b->atomic);
+        double rest = (double)(ready - t) - named;
+        outcome->blame[KERNEL_STAGE_LATENCY] += rest > 0 ? rest : 0;
+    }
+    if (op->wait_matrix && wave->matrix_done > ready) {
+        outcome->blame[KERNEL_STAGE_MATRIX] += (double)(wave->matrix_done - ready);
+        ready = wave->matrix_done;
+    }
+    return ready;
+}
+
+/* ---- dispatch */
+
+static uint64_t workgroup_at(const struct executor *executor, uint64_t position)
+{
+    const struct run_request *request = executor->request;
+    if (request->sample_of == 0) {
+        return position;
+    }
+    /* spread positions [0, workgroup_count) over [0, sample_of) */
+    return (uint64_t)((unsigned __int128)position * request->sample_of / request->workgroup_count);
+}
+
+static void start_workgroup(struct executor *executor, uint32_t slot_index, uint64_t position, sim_ticks t)
+{
+    struct workgroup_slot *slot = &executor->slots[slot_index];
+    struct unit *unit = &executor->units[slot->unit];
+    uint32_t waves = executor->program->waves_per_workgroup;
+    struct leaky_server *dispatcher = &executor->dispatchers[unit->group % executor->dispatcher_count];
+    sim_ticks start = leaky_server_start(dispatcher, t, executor->dispatch_interval) + executor->start_latency;
+    slot->running = waves;
+    slot->at_barrier = 0;
+    slot->barrier_time = 0;
+    slot->end = start;
+    for (uint32_t w = 0; w < waves; w++) {
+        uint32_t index = slot->first_wave + w;
+        struct wave *wave = &executor->waves[index];
+        wave->unit = slot->unit;
+        wave->slot = slot_index;
+        wave->simd = (uint8_t)(index % (uint32_t)executor->package->profile->unit_simds);
+        wave->loads = 0;
+        wave->done_all = 0;
+        wave->matrix_done = 0;
+        wave->blame_total = 0;
+        memset(&wave->state, 0, sizeof wave->state);
+        wave->state.workgroup = workgroup_at(executor, position);
+        wave->state.wave = w;
+        wave->state.trip = executor->request->window.trip_first;
+        wave->born = start + w * executor->wave_interval;
+        wave->at = wave->born;
+        fetch_next(executor, wave);
+        calendar_push(executor, index);
+    }
+}
+
+/* Next workgroup for a slot of `group`, or UINT64_MAX. */
+static uint64_t take_workgroup(struct executor *executor, uint32_t group)
+{
+    if (executor->package->profile->dispatch_order == CHIP_DISPATCH_ROUND_ROBIN_GROUPS) {
+        uint64_t position = executor->next_of_group[group];
+        if (position >= executor->end_workgroup) {
+            return UINT64_MAX;
+        }
+        executor->next_of_group[group] += executor->package->groups;
+        return position;
+    }
+    return executor->next_workgroup < executor->end_workgroup ? executor->next_workgroup++ : UINT64_MAX;
+}
+
+static void fill_slots(struct executor *executor, const struct run_request *request)
+{
+    uint32_t usable = (uint32_t)(executor->package->units * request->unit_share + 0.5);
+    executor->units_used = usable > 0 ? usable : 1;
+    executor->next_workgroup = request->first_workgroup;
+    executor->end_workgroup = request->first_workgroup + request->workgroup_count;
+    for (uint32_t g = 0; g < executor->package->groups; g++) {
+        executor->next_of_group[g] = request->first_workgroup + g;
+    }
+    for (uint32_t s = 0; s < executor->slot_count; s++) {
+        executor->slots[s].unit = s % executor->package->units;
+        executor->slots[s].first_wave = s * executor->program->waves_per_workgroup;
+        executor->slots[s].running = 0;
+    }
+}
+
+static void end_wave(struct executor *executor, struct wave *wave, sim_ticks t)
+{
+    struct workgroup_slot *slot = &executor->slots[wave->slot];
+    executor->lifetime += (double)(t - wave->born);
+    if (t > slot->end) {
+        slot->end = t;
+    }
+    if (--slot->running > 0) {
+        return;
+    }
+    if (slot->end > executor->outcome->end) {
+        executor->outcome->end = slot->end;
+    }
+    uint64_t position = take_workgroup(executor, executor->units[slot->unit].group);
+    if (position != UINT64_MAX) {
+        start_workgroup(executor, wave->slot, position, slot->end + executor->release_latency);
+    }
+}
+
+static void arrive_at_barrier(struct executor *executor, struct wave *wave, sim_ticks t)
+{
+    struct workgroup_slot *slot = &executor->slots[wave->slot];
+    if (t > slot->barrier_time) {
+        slot->barrier_time = t;
+    }
+    wave->at = t;
+    if (++slot->at_barrier < slot->running) {
+        return; /* woken by the last one; waves of a workgroup all pass its barriers */
+    }
+    sim_ticks go = slot->barrier_time + executor->barrier;
+    for (uint32_t w = 0; w < executor->program->waves_per_workgroup; w++) {
+        struct wave *other = &executor->waves[slot->first_wave + w];
+        if (other->op.kind != WAVE_BARRIER) {
+            continue;
+        }
+        executor->outcome->blame[KERNEL_STAGE_LATENCY] += (double)(go - other->at);
+        fetch_next(executor, other);
+        other->at = ready_time(executor, other, go);
+        calendar_push(executor, slot->first_wave + w);
+    }
+    slot->at_barrier = 0;
+    slot->barrier_time = 0;
+}
+
+static void run_event(struct executor *executor, uint32_t index)
+{
+    struct wave *wave = &executor->waves[index];
+    const struct wave_op *op = &wave->op;
+    struct run_outcome *outcome = executor->outcome;
+    sim_ticks t = issue_work(executor, wave, wave->at);
+    outcome->wave_ops++;
+    if (op->lanes_active > 0) {
+        outcome->lanes_sum += op->lanes_active;
+        outcome->lanes_ops += 1;
+    }
+    switch (op->kind) {
+    case WAVE_LOAD:
+        t = access_load(executor, wave, t);
+        break;
+    case WAVE_STORE:
+        t = access_store(executor, wave, t);
+        break;
+    case WAVE_ATOMIC:
+        t = access_atomic(executor, wave, t);
+        break;
+    default:
+        break;
+    }
+    if (op->work_units > 0) {
+        count_units(executor, op->work_units, t);
+    }
+    if (op->kind == WAVE_END) {
+        end_wave(executor, wave, t);
+        return;
+    }
+    if (op->kind == WAVE_BARRIER) {
+        arrive_at_barrier(executor, wave, t);
+        return;
+    }
+    fetch_next(executor, wave);
+    wave->at = ready_time(executor, wave, t);
+    calendar_push(executor, index);
+}
+
+void executor_run(struct executor *executor, const struct run_request *request, struct run_outcome *outcome)
+{
+    memset(outcome, 0, sizeof *outcome);
+    executor->request = request;
+    executor->outcome = outcome;
+    executor->mark_index = request->units_expected > 0 ? 0 : RUN_MARKS;
+    executor->mark_due = request->units_expected * 40 / 100;
+    executor->last_drain = 0;
+    executor->last_drain_stage = KERNEL_STAGE_LATENCY;
+    executor->lifetime = 0;
+    reset_units(executor);
+    memset(executor->dispatchers, 0, executor->dispatcher_count * sizeof *executor->dispatchers);
+    for (uint32_t i = 0; i < CALENDAR_SIZE; i++) {
+        executor->calendar[i] = NO_WAVE;
+    }
+    executor->calendar_position = 0;
+    executor->calendar_waves = 0;
+    fill_slots(executor, request);
+    for (uint32_t s = 0; s < executor->slot_count; s++) {
+        struct workgroup_slot *slot = &executor->slots[s];
+        if (slot->unit >= executor->units_used) {
+            continue;
+        }
+        uint64_t position = take_workgroup(executor, executor->units[slot->unit].group);
+        if (position != UINT64_MAX) {
+            start_workgroup(executor, s, position, 0);
+            outcome->resident_waves += executor->program->waves_per_workgroup;
+        }
+    }
+    while (executor->calendar_waves > 0) {
+        run_event(executor, calendar_pop(executor));
+    }
+    double slots_time = (double)outcome->resident_waves * (double)outcome->end;
+    double idle = slots_time - executor->lifetime;
+    outcome->blame[KERNEL_STAGE_DISPATCH] += idle > 0 ? idle : 0;
+    if (executor->last_drain > outcome->end) {
+        outcome->blame[executor->last_drain_stage] += (double)outcome->resident_waves * (double)(executor->last_drain - outcome->end);
+        outcome->end = executor->last_drain;
+    }
+}
+
+/* ---- functional runs */
+
+static uint64_t apply_functional(struct executor *executor, const struct wave_op *op, uint32_t group)
+{
+    struct package *package = executor->package;
+    uint64_t requests = 0;
+    if (op->kind == WAVE_ATOMIC) {
+        struct atomic_packet packets[WAVE_SPANS_MAX > WAVE_LANES_MAX ? WAVE_SPANS_MAX : WAVE_LANES_MAX];
+        uint32_t count = group_atomic(package, op, packets);
+        for (uint32_t i = 0; i < count; i++) {
+            struct line_place place = package_place(package, packets[i].line);
+            package_atomic(package, packets[i].line, &place, packets[i].mask, packets[i].rounds, WAVE_ATOMIC_INT, group, 0, NULL);
+        }
+        return count;
+    }
+    if (op->kind != WAVE_LOAD && op->kind != WAVE_STORE) {
+        return 0;
+    }
+    FOR_EACH_LINE(package, op, {
+        struct line_place place = package_place(package, line);
+        if (op->kind == WAVE_LOAD) {
+            package_read(package, line, &place, mask, group, 0, NULL);
+        } else {
+            package_write(package, line, &place, mask, group, 0, NULL);
+        }
+        requests++;
+    });
+    return requests;
+}
+
+uint64_t executor_warm(struct executor *executor, const struct run_request *request, uint64_t request_limit)
+{
+    struct run_outcome scratch = { 0 };
+    executor->request = request;
+    executor->outcome = &scratch;
+    fill_slots(executor, request);
+    uint32_t waves = executor->program->waves_per_workgroup;
+    uint64_t requests = 0;
+    uint32_t live = 0;
+    for (uint32_t s = 0; s < executor->slot_count; s++) {
+        struct workgroup_slot *slot = &executor->slots[s];
+        uint64_t position = slot->unit < executor->units_used ? take_workgroup(executor, executor->units[slot->unit].group) : UINT64_MAX;
+        slot->running = position != UINT64_MAX ? waves : 0;
+        live += slot->running;
+        for (uint32_t w = 0; w < waves; w++) {
+            struct wave *wave = &executor->waves[slot->first_wave + w];
+            memset(&wave->state, 0, sizeof wave->state);
+            wave->state.workgroup = position != UINT64_MAX ? workgroup_at(executor, position) : 0;
+            wave->state.wave = w;
+            wave->state.trip = request->window.trip_first;
+            wave->in_flight = position != UINT64_MAX;
+        }
+    }
+    while (live > 0 && requests < request_limit) {
+        for (uint32_t s = 0; s < executor->slot_count && requests < request_limit; s++) {
+            struct workgroup_slot *slot = &executor->slots[s];
+            for (uint32_t w = 0; w < waves && slot->running > 0; w++) {
+                struct wave *wave = &executor->waves[slot->first_wave + w];
+                if (!wave->in_flight) {
+                    continue;
+                }
+                fetch_next(executor, wave);
+                if (wave->op.kind != WAVE_END) {
+                    requests += apply_functional(executor, &wave->op, executor->units[slot->unit].group);
+                    continue;
+                }
+                wave->in_flight = 0;
+                live--;
+                if (--slot->running == 0) {
+                    uint64_t position = take_workgroup(executor, executor->units[slot->unit].group);
+                    if (position == UINT64_MAX) {
+                        break;
+                    }
+                    slot->running = waves;
+                    live += waves;
+                    for (uint32_t v = 0; v < waves; v++) {
+                        struct wave *fresh = &executor->waves[slot->first_wave + v];
+                        memset(&fresh->state, 0, sizeof fresh->state);
+                        fresh->state.workgroup = workgroup_at(executor, position);
+                        fresh->state.wave = v;
+                        fresh->state.trip = request->window.trip_first;
+                        fresh->in_flight = 1;
+                    }
+                    break;
+                }
+            }
+        }
+    }
+    return requests;
+}
+
+static uint64_t count_requests(struct executor *executor, const struct wave_op *op)
+{
+    struct package *package = executor->package;
+    uint64_t requests = 0;
+    if (op->kind == WAVE_ATOMIC) {
+        struct atomic_packet packets[WAVE_SPANS_MAX > WAVE_LANES_MAX ? WAVE_SPANS_MAX : WAVE_LANES_MAX];
+        return group_atomic(package, op, packets);
+    }
+    if (op->kind == WAVE_LOAD || op->kind == WAVE_STORE) {
+        FOR_EACH_LINE(package, op, { requests++; });
+    }
+    return requests;
+}
+
+double executor_requests_per_unit(struct executor *executor, const struct run_request *request, uint32_t waves)
+{
+    executor->request = request;
+    struct wave *wave = &executor->waves[0];
+    uint64_t requests = 0;
+    uint64_t units = 0;
+    uint64_t total = request->workgroup_count * executor->program->waves_per_workgroup;
+    for (uint32_t i = 0; i < waves; i++) {
+        uint64_t pick = (uint64_t)((unsigned __int128)i * total / waves);
+        memset(&wave->state, 0, sizeof wave->state);
+        wave->state.workgroup = workgroup_at(executor, request->first_workgroup + pick / executor->program->waves_per_workgroup);
+        wave->state.wave = (uint32_t)(pick % executor->program->waves_per_workgroup);
+        wave->state.trip = request->window.trip_first;
+        for (uint32_t n = 0; n < 400; n++) {
+            fetch_next(executor, wave);
+            if (wave->op.kind == WAVE_END) {
+                break;
+            }
+            requests += count_requests(executor, &wave->op);
+            units += wave->op.work_units;
+        }
+    }
+    return units > 0 ? (double)requests / (double)units : (double)requests / waves;
+}

@@ -1,0 +1,53 @@
+/* Executing waves on a package: units, dispatcher, and the fast engine's run. Private to sim/chiplet. */
+#ifndef SIM_CHIPLET_EXECUTOR_INTERNAL_H
+#define SIM_CHIPLET_EXECUTOR_INTERNAL_H
+#include "sim/chiplet/package_internal.h"
+#include "sim/core/wave_program.h"
+
+#define SIMDS_MAX 8
+#define RUN_MARKS 6 /* times at evenly spaced unit counts between 40% and 85% of a run */
+
+struct occupancy {
+    uint32_t workgroups_per_unit;
+    uint32_t waves_per_unit;
+    const char *limit; /* what limits it, static text */
+};
+
+/* SIM_DOES_NOT_FIT names the resource and by how much. */
+enum sim_status occupancy_of(const struct chip_profile *profile, const struct wave_program *program, struct occupancy *out,
+                             struct sim_error *error);
+
+/* Which part of the kernel a run executes. */
+struct run_request {
+    uint64_t first_workgroup, workgroup_count; /* consecutive in the sample's own order */
+    uint64_t sample_of;      /* 0: workgroup index = position; else positions are spread over this many workgroups */
+    struct wave_window window;
+    uint64_t units_expected; /* for the marks; 0: none */
+    double unit_share;       /* of CUs/SMs available, (0, 1] */
+};
+
+struct run_outcome {
+    sim_ticks end;                     /* last wave retired and last store or atomic drained */
+    sim_ticks mark[RUN_MARKS];         /* when k-th mark of the units was reached */
+    uint64_t mark_units[RUN_MARKS];
+    uint64_t units;                    /* work units executed */
+    uint64_t wave_ops;
+    double blame[KERNEL_STAGES];       /* wave-time by stage, ticks */
+    double lanes_sum, lanes_ops;
+    uint64_t lds_atomics;
+    uint32_t resident_waves;
+};
+
+struct executor; /* owns units and waves; one at a time per package */
+
+struct executor *executor_create(struct package *package, const struct wave_program *program, const struct occupancy *occupancy);
+void executor_destroy(struct executor *executor);
+
+/* Timed run from the package's present cache contents. */
+void executor_run(struct executor *executor, const struct run_request *request, struct run_outcome *outcome);
+/* Functional run of the same request: cache contents alone. Stops after `request_limit` line requests; returns how many. */
+uint64_t executor_warm(struct executor *executor, const struct run_request *request, uint64_t request_limit);
+/* Line requests and work units of `waves` sampled waves, functionally and without touching caches: requests per unit. */
+double executor_requests_per_unit(struct executor *executor, const struct run_request *request, uint32_t waves);
+
+#endif

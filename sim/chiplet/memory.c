@@ -1,0 +1,505 @@
+/* The path of a line beyond the unit: L2 slices, die links, memory-side cache, HBM channels, and the place of atomics.
+ * Reads walk the whole path at once and reserve every server on it; see ticks.h for why the servers leak.
+ * Rules that keep out-of-order reservations honest: nothing is reserved far ahead of the other users of a server (write-backs
+ * and refreshes are charged at the arrival that causes them), and where order is the mechanism (atomics) it is strict. */
+#include "sim/chiplet/package_internal.h"
+
+/* A bijection of 12 bits: consecutive blocks of a 1 MiB region spread over all slices, each region exactly even. */
+static inline uint32_t mix12(uint32_t x)
+{
+    x = x * 37889u & 0xfff;
+    x ^= x >> 5;
+    x = x * 22305u & 0xfff;
+    return x ^ x >> 7;
+}
+
+/* Tags keep what a write-back needs to find its way: line index within the slice, and the home group of a near copy. */
+#define TAG_HOME_SHIFT 20
+
+/* Channel, row and memory-side position of the line `slice_line` (its index among the lines of `slice`). */
+static inline void place_memory(const struct package *package, struct line_place *place, uint32_t slice_line)
+{
+    uint32_t index = slice_line >> package->lines_per_block_shift;
+    uint32_t sub = slice_line - (index << package->lines_per_block_shift);
+    uint32_t channel_index;
+    if (!package->is_private) {
+        channel_index = fast_quotient(package->channels_per_slice_divisor, index);
+        place->channel = place->slice * package->channels_per_slice +
+                         fast_remainder(package->channels_per_slice_divisor, index, channel_index);
+        if (place->channel >= package->channels) {
+            place->channel -= fast_quotient(package->channel_divisor, place->channel) * package->channels;
+        }
+    } else {
+        channel_index = fast_quotient(package->channels_per_slice_divisor, index);
+        place->channel =
+            fast_remainder(package->channels_per_slice_divisor, index, channel_index) * package->slices_per_group + place->slice;
+    }
+    place->die = fast_quotient(package->channels_per_die_divisor, place->channel);
+    if (place->die >= package->dies) {
+        place->die = package->dies - 1;
+    }
+    uint32_t channel_line = (channel_index << package->lines_per_block_shift) + sub;
+    place->row = fast_quotient(package->row_divisor, channel_line);
+    if (package->has_mall) {
+        place->mall_tag = fast_quotient(package->mall_set_divisor, channel_line);
+        place->mall_set = fast_remainder(package->mall_set_divisor, channel_line, place->mall_tag);
+    }
+}
+
+/* 256-byte blocks go to slices by a hash that is even over any 1 MiB region and random-like below. Kernels put their
+ * tensors 2^44 bytes apart; folding gives each its own stretch of a 1 TiB space, so that two tensors cannot share a tag. */
+struct line_place package_place(const struct package *package, uint64_t line)
+{
+    struct line_place place = { 0 };
+    uint64_t block = line >> package->lines_per_block_shift;
+    uint32_t sub = (uint32_t)(line & ((1u << package->lines_per_block_shift) - 1));
+    uint64_t region = block >> 12;
+    uint32_t folded = (uint32_t)(region + (region >> 24) * 0x2545F) & 0xfffff;
+    uint32_t u = folded << 12 | mix12((uint32_t)block & 0xfff);
+    uint32_t index;
+    if (!package->is_private) {
+        index = fast_quotient(package->slice_divisor, u);
+        place.slice = fast_remainder(package->slice_divisor, u, index);
+        place.slice += (uint32_t)((package_mix(region) >> 32) * package->slices >> 32);
+        if (place.slice >= package->slices) {
+            place.slice -= package->slices;
+        }
+        place.home = fast_quotient(package->spg_divisor, place.slice);
+    } else {
+        uint32_t q = fast_quotient(package->channel_divisor, u);
+        uint32_t channel = fast_remainder(package->channel_divisor, u, q);
+        channel += (uint32_t)((package_mix(region) >> 32) * package->channels >> 32);
+        if (channel >= package->channels) {
+            channel -= package->channels;
+        }
+        uint32_t k = fast_quotient(package->spg_divisor, channel);
+        place.slice = fast_remainder(package->spg_divisor, channel, k);
+        index = q * package->channels_per_slice + k;
+    }
+    uint32_t slice_line = (index << package->lines_per_block_shift) + sub;
+    place_memory(package, &place, slice_line);
+    uint32_t t = fast_quotient(package->set_divisor, slice_line);
+    place.set = fast_remainder(package->set_divisor, slice_line, t);
+    place.tag = (t | place.home << TAG_HOME_SHIFT) & 0xffffffu;
+    return place;
+}
+
+/* ---- HBM */
+
+static inline uint32_t access_groups(const struct package *package, uint32_t mask)
+{
+    if (package->hbm_access_sectors >= package->sectors) {
+        return mask != 0;
+    }
+    if (package->hbm_access_sectors == 2) {
+        return (uint32_t)((mask & 3u) != 0) + (uint32_t)((mask & 12u) != 0);
+    }
+    return (uint32_t)__builtin_popcount(mask);
+}
+
+/* The sectors that arrive when `mask` is asked for: whole access units. */
+static inline uint32_t fetched_mask(const struct package *package, uint32_t mask)
+{
+    if (package->hbm_access_sectors >= package->sectors) {
+        return (1u << package->sectors) - 1;
+    }
+    if (package->hbm_access_sectors == 2) {
+        return ((mask & 3u) != 0 ? 3u : 0) | ((mask & 12u) != 0 ? 12u : 0);
+    }
+    return mask;
+}
+
+static inline void hbm_refresh(struct package *package, struct hbm_channel *channel, sim_ticks t)
+{
+    if (t > channel->refresh_due) {
+        channel->refresh_due += ((t - channel->refresh_due) / package->hbm_refresh_interval + 1) * package->hbm_refresh_interval;
+        leaky_server_start(&channel->data, t, package->hbm_refresh);
+    }
+}
+
+/* Read `groups` access units of one row; returns the end of the transfer. */
+static inline sim_ticks hbm_read(struct package *package, uint32_t index, uint32_t row, uint32_t groups, sim_ticks t)
+{
+    struct hbm_channel *channel = &package->hbm[index];
+    hbm_refresh(package, channel, t);
+    sim_ticks cost = package->hbm_access * groups;
+    sim_ticks start = t;
+    uint32_t slot = (row * 2654435761u) >> 26;
+    if (slot >= package->hbm_open_rows) {
+        slot %= package->hbm_open_rows;
+    }
+    if (channel->row[slot] != row + 1) {
+        channel->row[slot] = row + 1;
+        start = leaky_server_start(&channel->activate, t, package->hbm_activate);
+        cost += package->hbm_bubble;
+    }
+    sim_ticks bus = leaky_server_start(&channel->data, t, cost);
+    if (bus > start) {
+        start = bus;
+    }
+    package->traffic.hbm_read_bytes += (uint64_t)groups * package->hbm_access_sectors << package->sector_shift;
+    package->traffic.hbm_busy += cost;
+    return start + cost;
+}
+
+static inline void hbm_drain_writes(struct package *package, struct hbm_channel *channel)
+{
+    sim_ticks transfer = package->hbm_access * channel->write_groups;
+    sim_ticks activate = package->hbm_write_activate * channel->write_row_count;
+    sim_ticks cost = 2 * package->hbm_turnaround + (transfer > activate ? transfer : activate);
+    leaky_server_add(&channel->data, cost);
+    package->traffic.hbm_busy += cost;
+    channel->write_groups = 0;
+    channel->write_row_count = 0;
+    for (int i = 0; i < HBM_WRITE_ROWS; i++) {
+        channel->write_row[i] = 0;
+    }
+}
+
+/* Queue a write-back; the controller lets reads pass and drains the queue in batches, row by row. */
+static inline void hbm_write(struct package *package, uint32_t index, uint32_t row, uint32_t groups)
+{
+    struct hbm_channel *channel = &package->hbm[index];
+    bool known = false;
+    for (int i = 0; i < HBM_WRITE_ROWS; i++) {
+        known = known || channel->write_row[i] == row + 1;
+    }
+    if (!known) {
+        channel->write_row[channel->write_row_count % HBM_WRITE_ROWS] = row + 1;
+        channel->write_row_count += groups > 0 ? 1 : 0;
+    }
+    channel->write_groups += groups;
+    package->traffic.hbm_write_bytes += (uint64_t)groups * package->hbm_access_sectors << package->sector_shift;
+    if (channel->write_groups >= package->hbm_write_batch) {
+        hbm_drain_writes(package, channel);
+    }
+}
+
+/* ---- memory side: link between dies, memory-side cache, channel */
+
+static inline void link_cross(struct package *package, uint32_t from, uint32_t to, uint64_t bytes, sim_ticks *t, struct access_blame *blame)
+{
+    if (!package->has_link || from == to) {
+        return;
+    }
+    sim_ticks cost = ticks_of_ns((double)bytes / package->profile->die_link_rate * package->dies / 2.0);
+    sim_ticks start = leaky_server_start(&package->link[to * 2], *t, cost);
+    blame->link += start - *t + package->link_latency;
+    *t = start + package->link_latency;
+    package->traffic.link_bytes += bytes;
+}
+
+static void mall_evict(struct package *package, const struct line_place *place, uint32_t entry, bool timed)
+{
+    uint32_t groups = access_groups(package, TAGS_DIRTY(entry));
+    if (groups != 0 && timed) {
+        uint32_t channel_line = TAGS_TAG(entry) * package->mall_sets + place->mall_set;
+        hbm_write(package, place->channel, fast_quotient(package->row_divisor, channel_line), groups);
+    }
+}
+
+/* Sectors `mask` arrive dirty at the memory side. */
+static void memory_write(struct package *package, const struct line_place *place, uint32_t row, uint32_t mask, bool timed)
+{
+    if (package->has_mall) {
+        struct tags_set *set = &package->mall[place->channel * package->mall_sets + place->mall_set];
+        uint32_t *entry = tags_touch(set, place->mall_tag);
+        if (entry == NULL) {
+            uint32_t victim = tags_insert(set, place->mall_tag, 0, package->mall_ways);
+            mall_evict(package, place, victim, timed);
+            entry = set->entry;
+        }
+        *entry |= mask << 4 | mask;
+        if (timed) {
+            leaky_server_add(&package->mall_slice[place->channel], package->mall_service);
+            package->traffic.mall_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
+        }
+    } else if (timed) {
+        hbm_write(package, place->channel, row, access_groups(package, mask));
+    }
+}
+
+/* Fetch at the memory side; returns the data's arrival back at the level that asked. */
+static sim_ticks memory_read(struct package *package, const struct line_place *place, uint32_t mask, uint32_t die, sim_ticks t,
+                             struct access_blame *blame)
+{
+    bool timed = blame != NULL;
+    if (timed) {
+        link_cross(package, place->die, die, (uint64_t)__builtin_popcount(mask) << package->sector_shift, &t, blame);
+    }
+    if (package->has_mall) {
+        if (timed) {
+            sim_ticks start = leaky_server_start(&package->mall_slice[place->channel], t, package->mall_service);
+            blame->mall += start - t + package->mall_extra;
+            t = start + package->mall_extra;
+            package->traffic.mall_requests++;
+            package->traffic.mall_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
+        }
+        struct tags_set *set = &package->mall[place->channel * package->mall_sets + place->mall_set];
+        uint32_t *entry = tags_touch(set, place->mall_tag);
+        if (entry != NULL && (TAGS_VALID(*entry) & mask) == mask) {
+            package->traffic.mall_hits += timed;
+            return t;
+        }
+        if (entry == NULL) {
+            uint32_t victim = tags_insert(set, place->mall_tag, 0, package->mall_ways);
+            mall_evict(package, place, victim, timed);
+            entry = set->entry;
+        }
+        *entry |= fetched_mask(package, mask) << 4;
+    }
+    if (timed) {
+        sim_ticks end = hbm_read(package, place->channel, place->row, access_groups(package, mask), t);
+        blame->hbm += end - t;
+        t = end + package->dram_latency;
+    }
+    return t;
+}
+
+/* ---- L2 */
+
+static inline struct tags_set *l2_set(struct package *package, uint32_t global_slice, const struct line_place *place)
+{
+    return &package->l2[(size_t)global_slice * package->sets + place->set];
+}
+
+/* Give `place` an entry at recency `position`; a dirty victim goes to its own channel and row. */
+static inline uint32_t *l2_insert(struct package *package, uint32_t global_slice, const struct line_place *place, int position, bool timed)
+{
+    struct tags_set *set = l2_set(package, global_slice, place);
+    uint32_t victim = tags_insert(set, place->tag, position, package->ways);
+    if (TAGS_DIRTY(victim) != 0) {
+        struct line_place victim_place = { .slice = place->slice };
+        uint32_t t = TAGS_TAG(victim);
+        if (!package->is_private) {
+            uint32_t local = global_slice - fast_quotient(package->spg_divisor, global_slice) * package->slices_per_group;
+            victim_place.slice = (t >> TAG_HOME_SHIFT) * package->slices_per_group + local;
+            t &= (1u << TAG_HOME_SHIFT) - 1;
+        }
+        place_memory(package, &victim_place, t * package->sets + place->set);
+        memory_write(package, &victim_place, victim_place.row, TAGS_DIRTY(victim), timed);
+    }
+    return &set->entry[position];
+}
+
+static inline sim_ticks pending_wait(struct package *package, uint64_t line, uint32_t where, sim_ticks t)
+{
+    uint64_t key = line * 64 + where + 1;
+    uint64_t slot = (key * 0x9E3779B97F4A7C15u) >> (64 - PENDING_BITS);
+    return package->pending[slot].key == key && package->pending[slot].ready > t ? package->pending[slot].ready : t;
+}
+
+static inline void pending_set(struct package *package, uint64_t line, uint32_t where, sim_ticks ready)
+{
+    uint64_t key = line * 64 + where + 1;
+    uint64_t slot = (key * 0x9E3779B97F4A7C15u) >> (64 - PENDING_BITS);
+    package->pending[slot].key = key;
+    package->pending[slot].ready = ready;
+}
+
+static inline void slice_serve(struct package *package, uint32_t global_slice, sim_ticks cost, sim_ticks *t, struct access_blame *blame)
+{
+    sim_ticks start = leaky_server_start(&package->slice[global_slice], *t, cost);
+    blame->l2 += start - *t;
+    package->traffic.slice_busy += cost;
+    *t = start;
+}
+
+static inline void tlb_access(struct package *package, uint64_t line, uint32_t group, sim_ticks *t, struct access_blame *blame)
+{
+    if (!package->has_tlb) {
+        return;
+    }
+    uint64_t page = line << package->line_shift >> package->tlb_page_shift;
+    uint64_t *entry = &package->tlb[group * package->tlb_entries + page % package->tlb_entries];
+    if (*entry != page + 1) {
+        *entry = page + 1;
+        if (blame != NULL) {
+            *t += package->tlb_miss;
+            blame->mall += 0;
+        }
+    }
+}
+
+sim_ticks package_read(struct package *package, uint64_t line, const struct line_place *at, uint32_t mask, uint32_t group, sim_ticks t, struct access_blame *blame)
+{
+    const struct line_place place = *at;
+    bool timed = blame != NULL;
+    uint32_t near = package->is_private ? group * package->slices_per_group + place.slice
+                                        : group * package->slices_per_group + (place.slice - place.home * package->slices_per_group);
+    uint32_t sectors = (uint32_t)__builtin_popcount(mask);
+    tlb_access(package, line, group, &t, blame);
+    if (timed) {
+        slice_serve(package, near, package->slice_read[sectors], &t, blame);
+        package->traffic.l2_requests++;
+        package->traffic.l2_bytes += (uint64_t)sectors << package->sector_shift;
+    }
+    uint32_t *entry = tags_touch(l2_set(package, near, &place), place.tag);
+    if (entry != NULL && (TAGS_VALID(*entry) & mask) == mask) {
+        if (timed) {
+            package->traffic.l2_hits++;
+            sim_ticks ready = pending_wait(package, line, near, t);
+            blame->hbm += ready - t;
+            t = ready;
+        }
+        return t;
+    }
+    uint32_t wanted = mask;
+    sim_ticks extra = 0;
+    bool have = false;
+    if (!package->is_private && place.home != group) {
+        extra = package->l2_far;
+        if (timed) {
+            package->traffic.far_requests++;
+            if (package->has_link) {
+                link_cross(package, place.home / package->groups_per_die, group / package->groups_per_die,
+                           (uint64_t)sectors << package->sector_shift, &t, blame);
+            }
+            slice_serve(package, place.slice, package->slice_read[sectors], &t, blame);
+        }
+        uint32_t *home_entry = tags_touch(l2_set(package, place.slice, &place), place.tag);
+        if (home_entry != NULL && (TAGS_VALID(*home_entry) & mask) == mask) {
+            have = true;
+            if (timed) {
+                package->traffic.l2_hits++;
+                sim_ticks ready = pending_wait(package, line, place.slice, t);
+                blame->hbm += ready - t;
+                t = ready;
+            }
+        }
+    }
+    sim_ticks arrival = t;
+    if (!have) {
+        wanted = fetched_mask(package, mask);
+        uint32_t die = package->is_private ? group / package->groups_per_die : place.home / package->groups_per_die;
+        t = memory_read(package, &place, wanted, die, t, blame);
+    }
+    if (package->is_private || place.home == group || package->copies_far) {
+        if (entry == NULL || TAGS_TAG(*entry) != place.tag) {
+            entry = l2_insert(package, near, &place, 0, timed);
+        }
+        *entry |= wanted << 4;
+        if (timed && t > arrival) {
+            pending_set(package, line, near, t + extra);
+        }
+    } else if (!have) {
+        uint32_t *home_entry = tags_touch(l2_set(package, place.slice, &place), place.tag);
+        if (home_entry == NULL) {
+            home_entry = l2_insert(package, place.slice, &place, 0, timed);
+        }
+        *home_entry |= wanted << 4;
+        if (timed) {
+            pending_set(package, line, place.slice, t);
+        }
+    }
+    return t + extra;
+}
+
+sim_ticks package_write(struct package *package, uint64_t line, const struct line_place *at, uint32_t mask, uint32_t group, sim_ticks t, struct access_blame *blame)
+{
+    const struct line_place place = *at;
+    bool timed = blame != NULL;
+    uint32_t slice = package->is_private ? group * package->slices_per_group + place.slice : place.slice;
+    tlb_access(package, line, group, &t, blame);
+    if (timed) {
+        if (!package->is_private && place.home != group) {
+            t += package->l2_far;
+            link_cross(package, group / package->groups_per_die, place.home / package->groups_per_die,
+                       (uint64_t)__builtin_popcount(mask) << package->sector_shift, &t, blame);
+        }
+        slice_serve(package, slice, package->slice_write_sector * __builtin_popcount(mask), &t, blame);
+        package->traffic.l2_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
+    }
+    uint32_t *entry = tags_touch(l2_set(package, slice, &place), place.tag);
+    if (entry == NULL) {
+        entry = l2_insert(package, slice, &place, 0, timed);
+    }
+    *entry |= mask << 4 | mask;
+    if (timed) {
+        /* a store is taken when the channel that its evictions load keeps up */
+        struct hbm_channel *channel = &package->hbm[place.channel];
+        sim_ticks backlog = channel->data.last > t ? channel->data.backlog - (channel->data.last - t) : channel->data.backlog - (t - channel->data.last);
+        if (backlog > package->hbm_refresh) {
+            blame->hbm += backlog - package->hbm_refresh;
+            t += backlog - package->hbm_refresh;
+        }
+    }
+    return t;
+}
+
+static sim_ticks atomic_execute(struct package *package, uint64_t line, const uint8_t *rounds, enum wave_atomic_type type,
+                                struct leaky_server *queue, uint32_t where, sim_ticks t, struct access_blame *blame)
+{
+    uint32_t blocks = package->line_bytes / package->atomics.rates.block_bytes;
+    sim_ticks end = t;
+    for (uint32_t b = 0; b < blocks; b++) {
+        if (rounds[b] == 0) {
+            continue;
+        }
+        sim_ticks done = atomic_unit_block(&package->atomics, queue, where, line * blocks + b, rounds[b], type, t);
+        if (done > end) {
+            end = done;
+        }
+    }
+    blame->atomic += end - t;
+    package->traffic.atomic_packets++;
+    return end;
+}
+
+sim_ticks package_atomic(struct package *package, uint64_t line, const struct line_place *at, uint32_t mask, const uint8_t *rounds, enum wave_atomic_type type,
+                         uint32_t group, sim_ticks t, struct access_blame *blame)
+{
+    const struct line_place place = *at;
+    bool timed = blame != NULL;
+    tlb_access(package, line, group, &t, blame);
+    if (package->atomics_at_memory) {
+        if (timed) {
+            t += package->mall_extra;
+            link_cross(package, group / package->groups_per_die, place.die, (uint64_t)__builtin_popcount(mask) << package->sector_shift, &t, blame);
+        }
+        if (package->has_mall) {
+            struct tags_set *set = &package->mall[place.channel * package->mall_sets + place.mall_set];
+            uint32_t *entry = tags_touch(set, place.mall_tag);
+            if (entry == NULL || (TAGS_VALID(*entry) & mask) != mask) {
+                if (entry == NULL) {
+                    uint32_t victim = tags_insert(set, place.mall_tag, 0, package->mall_ways);
+                    mall_evict(package, &place, victim, timed);
+                    entry = set->entry;
+                }
+                *entry |= fetched_mask(package, mask) << 4;
+                if (timed) {
+                    sim_ticks ready = hbm_read(package, place.channel, place.row, access_groups(package, mask), t);
+                    blame->hbm += ready - t;
+                    t = ready + package->dram_latency;
+                }
+            }
+            *entry |= mask;
+        }
+        return timed ? atomic_execute(package, line, rounds, type, &package->mall_slice[place.channel], place.channel, t, blame) : t;
+    }
+    uint32_t slice = package->is_private ? group * package->slices_per_group + place.slice : place.slice;
+    if (timed && !package->is_private && place.home != group) {
+        t += package->l2_far;
+        link_cross(package, group / package->groups_per_die, place.home / package->groups_per_die,
+                   (uint64_t)__builtin_popcount(mask) << package->sector_shift, &t, blame);
+    }
+    uint32_t *entry = tags_touch(l2_set(package, slice, &place), place.tag);
+    if (timed) {
+        package->traffic.l2_requests++;
+        package->traffic.l2_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
+    }
+    if (entry == NULL || (TAGS_VALID(*entry) & mask) != mask) {
+        uint32_t missing = entry != NULL ? mask & ~TAGS_VALID(*entry) : mask;
+        uint32_t wanted = fetched_mask(package, missing);
+        uint32_t die = package->is_private ? group / package->groups_per_die : place.home / package->groups_per_die;
+        t = memory_read(package, &place, wanted, die, t, blame);
+        if (entry == NULL) {
+            entry = l2_insert(package, slice, &place, 0, timed);
+        }
+        *entry |= wanted << 4;
+    } else if (timed) {
+        package->traffic.l2_hits++;
+    }
+    *entry |= mask;
+    return timed ? atomic_execute(package, line, rounds, type, &package->slice[slice], slice, t, blame) : t;
+}

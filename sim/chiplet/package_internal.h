@@ -1,0 +1,149 @@
+/* The parts of one package and the path of a line through them. Private to sim/chiplet.
+ * Integer ticks everywhere; every part is a server with a rate, a latency and a bounded occupancy. */
+#ifndef SIM_CHIPLET_PACKAGE_INTERNAL_H
+#define SIM_CHIPLET_PACKAGE_INTERNAL_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "sim/atomics/atomic_unit.h"
+#include "sim/chiplet/tags_internal.h"
+#include "sim/core/chip_profile.h"
+#include "sim/core/kernel_result.h"
+#include "sim/core/ticks.h"
+
+#define LINE_SECTORS_MAX 4
+#define PENDING_BITS 15
+#define HBM_OPEN_ROWS_MAX 64
+#define HBM_WRITE_ROWS 8
+
+/* Exact division and remainder of 32-bit numbers by a fixed divisor through one multiplication. */
+struct fast_divisor {
+    uint64_t magic;
+    uint32_t divisor;
+};
+static inline struct fast_divisor fast_divisor_of(uint32_t divisor)
+{
+    return (struct fast_divisor){ .magic = divisor > 1 ? UINT64_MAX / divisor + 1 : 0, .divisor = divisor };
+}
+static inline uint32_t fast_quotient(struct fast_divisor d, uint32_t n)
+{
+    return d.divisor > 1 ? (uint32_t)(((unsigned __int128)d.magic * n) >> 64) : n;
+}
+static inline uint32_t fast_remainder(struct fast_divisor d, uint32_t n, uint32_t quotient)
+{
+    return n - quotient * d.divisor;
+}
+
+/* Where a line lives. Pure function of the address and the profile. */
+struct line_place {
+    uint32_t slice;   /* partitioned: home slice of the package; private: slice within each group */
+    uint32_t channel; /* HBM channel, also memory-side slice */
+    uint32_t home;    /* partitioned: home group; private: 0 */
+    uint32_t die;     /* die of the channel */
+    uint32_t set;     /* L2 set within the slice */
+    uint32_t tag;     /* L2 tag, 24 bits */
+    uint32_t row;     /* DRAM row within the channel */
+    uint32_t mall_set, mall_tag;
+};
+
+struct hbm_channel {
+    struct leaky_server data, activate;
+    sim_ticks refresh_due;
+    uint32_t row[HBM_OPEN_ROWS_MAX];
+    uint32_t write_groups;   /* access units waiting in the write queue */
+    uint32_t write_row_count;/* distinct rows among them, as far as write_row remembers */
+    uint32_t write_row[HBM_WRITE_ROWS];
+};
+
+struct package_traffic { /* counted while timed */
+    uint64_t l1_requests, l1_hits;
+    uint64_t l2_requests, l2_hits, far_requests;
+    uint64_t mall_requests, mall_hits;
+    uint64_t l1_bytes, l2_bytes, link_bytes, mall_bytes;
+    uint64_t hbm_read_bytes, hbm_write_bytes;
+    uint64_t atomic_packets, atomic_lanes;
+    uint64_t hottest_block_lanes;
+    sim_ticks slice_busy, hbm_busy, matrix_busy;
+};
+
+/* Waits and work of one access, by stage; what the cycle stack is made of. */
+struct access_blame {
+    sim_ticks l1, l2, link, mall, hbm, atomic;
+};
+
+struct package {
+    const struct chip_profile *profile;
+    double core_mhz;
+    uint32_t groups, units_per_group, units, dies, groups_per_die;
+    bool is_private, copies_far, atomics_at_memory, has_mall, has_link, has_tlb;
+    uint32_t line_bytes, line_shift, sector_bytes, sector_shift, sectors;
+    uint32_t block_shift, lines_per_block_shift;
+    uint32_t slices_per_group, slices; /* slices: of the package */
+    uint32_t sets;                     /* per slice */
+    int ways;
+    struct fast_divisor slice_divisor, channel_divisor, channels_per_slice_divisor, set_divisor, spg_divisor, row_divisor,
+        mall_set_divisor, channels_per_die_divisor;
+    uint32_t channels, channels_per_slice, lines_per_row;
+    uint32_t mall_sets;
+    int mall_ways;
+
+    /* ticks */
+    sim_ticks cycle;
+    sim_ticks l1_hit, l1_request, l2_far, dram_latency, link_latency, mall_extra;
+    sim_ticks slice_read[LINE_SECTORS_MAX + 1]; /* by sectors read */
+    sim_ticks slice_write_sector;
+    sim_ticks fill_sector, store_sector; /* unit's return and request paths, per sector */
+    sim_ticks mall_service;              /* per line and slice */
+    sim_ticks hbm_access, hbm_activate, hbm_bubble, hbm_write_activate, hbm_turnaround, hbm_refresh_interval, hbm_refresh;
+    uint32_t hbm_open_rows, hbm_access_sectors, hbm_write_batch;
+    sim_ticks atomic_return;
+    sim_ticks *hit_latency; /* [units][slices seen by a unit]: partitioned: package slices; private: slices_per_group */
+    uint32_t hit_latency_stride;
+    sim_ticks tlb_miss;
+    uint32_t tlb_entries, tlb_page_shift;
+
+    /* state */
+    struct tags_set *l2;          /* [groups * slices_per_group][sets] */
+    struct leaky_server *slice;   /* [groups * slices_per_group] */
+    struct tags_set *mall;        /* [channels][mall_sets] or NULL */
+    struct leaky_server *mall_slice;
+    struct leaky_server *link;    /* [dies][2]: into and out of a die */
+    struct hbm_channel *hbm;      /* [channels] */
+    struct atomic_units atomics;  /* over L2 slices or channels */
+    struct { uint64_t key; sim_ticks ready; } *pending; /* fills in flight, direct-mapped by line and group */
+    uint64_t *tlb;                /* [groups][tlb_entries]: page + 1, direct-mapped */
+    struct package_traffic traffic;
+};
+
+/* Build for a clock; aborts when host memory is short. Requires a checked profile. */
+struct package *package_create(const struct chip_profile *profile, double core_mhz);
+void package_destroy(struct package *package);
+/* Empty caches and queues, zero counters. */
+void package_reset(struct package *package);
+/* Keep cache contents, forget queues, fills in flight and counters. */
+void package_reset_timing(struct package *package);
+
+static inline uint64_t package_mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+struct line_place package_place(const struct package *package, uint64_t line);
+
+/* `place` is package_place(package, line), which callers need for the latency anyway.
+ * Fetch sectors `mask` of `line` for a unit of `group`; `t` is the arrival at the L2. Returns when the data leave the slice
+ * that answers. Untimed (functional warming) when `blame` is NULL: only cache contents change. */
+sim_ticks package_read(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, uint32_t group, sim_ticks t, struct access_blame *blame);
+/* Write sectors `mask`; returns when the slice has taken them. */
+sim_ticks package_write(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, uint32_t group, sim_ticks t, struct access_blame *blame);
+/* One line's packet of an atomic instruction: sectors `mask` touched; block b of the line (in units of the atomic block)
+ * takes rounds[b] dependent operations (0: untouched). Returns the end of the last operation. */
+sim_ticks package_atomic(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, const uint8_t *rounds, enum wave_atomic_type type,
+                         uint32_t group, sim_ticks t, struct access_blame *blame);
+/* Fill every cache with dirty lines of an unrelated region (what a flush by writing leaves). */
+void package_fill_dirty(struct package *package);
+/* Dirty sectors left in private L2s, written back at the kernel's end: bytes. */
+uint64_t package_dirty_bytes(const struct package *package);
+
+#endif
