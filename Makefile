@@ -70,8 +70,11 @@ coverage:
 	    --print-summary --html-details build-coverage/coverage.html >/dev/null
 
 PREFIX ?= /usr/local
-install: build
-	cmake --install build --prefix $(PREFIX)
+install:
+	@cmake/setup.sh
+	cmake --preset release -D CMAKE_INSTALL_PREFIX=$(PREFIX)
+	cmake --build --preset release --target reckon -j $(JOBS)
+	cmake --install build
 
 clean:
 	rm -rf build build-asan build-coverage build-clang
