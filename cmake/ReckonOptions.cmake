@@ -21,7 +21,7 @@ set(CMAKE_C_FLAGS_RELEASE "-O3")
 
 add_compile_options(-ffp-contract=off -fno-math-errno)
 add_compile_options(-fstack-protector-strong -Wformat -Wformat-security)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+add_compile_options(-fPIE) # not -fPIC, which forbids inlining of public functions
 add_link_options(-pie LINKER:-z,relro,-z,now,-z,noexecstack)
 if(RECKON_WERROR)
   add_compile_options(-Werror)
