@@ -1,0 +1,105 @@
+#include "sim/core/rng.h"
+#include "sim/core/status.h"
+#include <math.h>
+
+uint64_t rng_stream_id(uint64_t seed, const char *name)
+{
+    return hash64_add_text(hash64_add(HASH64_START, seed), name);
+}
+
+void rng_init(struct rng *rng, uint64_t seed, const char *name)
+{
+    rng_init_at(rng, rng_stream_id(seed, name), 0);
+}
+
+uint64_t rng_below(struct rng *rng, uint64_t bound)
+{
+    SIM_ASSERT(bound > 0, "nothing is below 0");
+    unsigned __int128 product = (unsigned __int128)rng_next(rng) * bound;
+    if ((uint64_t)product < bound) {
+        uint64_t biased = -bound % bound; /* 2^64 mod bound */
+        while ((uint64_t)product < biased) {
+            product = (unsigned __int128)rng_next(rng) * bound;
+        }
+    }
+    return (uint64_t)(product >> 64);
+}
+
+/* ---- bounded Zipf. The hat is h(x) = x^-alpha; H its integral from 1, written so that alpha = 1 is no special case. */
+
+/* (exp(x) - 1) / x and log1p(x) / x, stable at 0. */
+static double expm1_over(double x)
+{
+    return fabs(x) > 1e-8 ? expm1(x) / x : 1 + x * 0.5 * (1 + x / 3 * (1 + 0.25 * x));
+}
+
+static double log1p_over(double x)
+{
+    return fabs(x) > 1e-8 ? log1p(x) / x : 1 - x * (0.5 - x * (1.0 / 3 - 0.25 * x));
+}
+
+static double hat(double alpha, double x)
+{
+    return exp(-alpha * log(x));
+}
+
+static double hat_integral(double alpha, double x)
+{
+    double l = log(x);
+    return expm1_over((1 - alpha) * l) * l;
+}
+
+static double hat_integral_inverse(double alpha, double y)
+{
+    double t = fmax(y * (1 - alpha), -1);
+    return exp(log1p_over(t) * y);
+}
+
+void zipf_init(struct zipf *zipf, double alpha, uint64_t n)
+{
+    SIM_ASSERT(alpha >= 0 && isfinite(alpha), "alpha %g", alpha);
+    SIM_ASSERT(n >= 1 && n <= UINT64_C(1) << 53, "n %llu", (unsigned long long)n);
+    zipf->alpha = alpha;
+    zipf->n = (double)n;
+    zipf->integral_first = hat_integral(alpha, 1.5) - 1;
+    zipf->integral_last = hat_integral(alpha, (double)n + 0.5);
+    zipf->squeeze = 2 - hat_integral_inverse(alpha, hat_integral(alpha, 2.5) - hat(alpha, 2));
+}
+
+uint64_t zipf_draw(const struct zipf *zipf, struct rng *rng)
+{
+    for (;;) {
+        double u = zipf->integral_last + rng_uniform(rng) * (zipf->integral_first - zipf->integral_last);
+        double x = hat_integral_inverse(zipf->alpha, u);
+        double k = fmin(fmax(floor(x + 0.5), 1), zipf->n);
+        if (k - x <= zipf->squeeze || u >= hat_integral(zipf->alpha, k + 0.5) - hat(zipf->alpha, k)) {
+            return (uint64_t)k;
+        }
+    }
+}
+
+/* ---- unbounded Zipf: Devroye 1986, chapter X.6, as numpy has it */
+
+uint64_t zipf_unbounded_draw(double alpha, struct rng *rng)
+{
+    SIM_ASSERT(alpha > 1, "alpha %g: an unbounded Zipf needs more than 1", alpha);
+    double b = pow(2, alpha - 1);
+    for (;;) {
+        double u = 1 - rng_uniform(rng); /* (0, 1] */
+        double v = rng_uniform(rng);
+        double x = floor(pow(u, -1 / (alpha - 1)));
+        if (!(x >= 1 && x < 0x1.0p63)) {
+            continue;
+        }
+        double t = pow(1 + 1 / x, alpha - 1);
+        if (v * x * (t - 1) / (b - 1) <= t / b) {
+            return (uint64_t)x;
+        }
+    }
+}
+
+uint64_t zipf_modulo_row(double alpha, uint64_t rows, struct rng *rng)
+{
+    SIM_ASSERT(rows > 0, "a table without rows");
+    return zipf_unbounded_draw(alpha, rng) % rows;
+}
