@@ -423,6 +423,12 @@ const struct json *json_get(const struct json *object, const char *key)
     return i < object->count ? object->child[i] : NULL;
 }
 
+struct json *json_child(struct json *object, const char *key)
+{
+    size_t i = find_key(object, key);
+    return i < object->count ? object->child[i] : NULL;
+}
+
 double json_number(const struct json *value)
 {
     SIM_ASSERT(value->kind == JSON_NUMBER, "asked a number of %s", json_kind_text(value->kind));

@@ -35,6 +35,7 @@ void json_set_integer(struct json *object, const char *key, int64_t value); /* |
 void json_set_bool(struct json *object, const char *key, bool value);
 void json_set_null(struct json *object, const char *key);
 void json_set(struct json *object, const char *key, struct json *child);     /* takes child; a key there is replaced */
+struct json *json_child(struct json *object, const char *key);               /* to go on building it; NULL when absent */
 void json_append(struct json *array, struct json *child);                    /* takes child */
 void json_append_string(struct json *array, const char *value);
 void json_append_number(struct json *array, double value);
