@@ -30,6 +30,7 @@ struct atomic_block_state {
 
 struct atomic_front {       /* one per slice or channel that executes atomics */
     sim_ticks in_order_free;/* strict: order is the mechanism here */
+    sim_ticks busy;         /* service and head-of-line waits */
 };
 
 /* Units of one place (all slices of a package or all memory channels). Build once, reset per run. */
@@ -58,12 +59,14 @@ static inline sim_ticks atomic_unit_block(struct atomic_units *units, struct lea
     if (start < front->in_order_free) {
         start = front->in_order_free;
     }
+    sim_ticks let_in = start;
     uint64_t hash = block * 0x9E3779B97F4A7C15u;
     struct atomic_block_state *state = &units->blocks[hash >> (64 - ATOMIC_BLOCK_TABLE_BITS)];
     if (state->key == block + 1 && state->free > start) {
         start = state->free; /* head of line waits for the block */
     }
     front->in_order_free = start + service;
+    front->busy += start + service - let_in;
     state->key = block + 1;
     state->free = start + rates->dependent[type] * rounds;
     sim_ticks unit_cost = rates->unit[type] * rounds;

@@ -208,26 +208,39 @@ static sim_ticks longest_wave_time(struct executor *executor, const struct wave_
     return long_run.end + (sim_ticks)(per_trip * rest);
 }
 
+/* A server that is always busy is the limiter, however long its requests wait for other reasons: latency behind a full
+ * queue is hidden. The less busy the busiest is, the more counts what waves wait for. Fourth power: 0.95 busy -> 0.81 of the
+ * stack, 0.6 -> 0.13. */
+static void fill_stack(struct kernel_result *result, const struct run_outcome *outcome)
+{
+    double sum = 0;
+    int busiest = 0;
+    for (int s = 0; s < KERNEL_STAGES; s++) {
+        sum += outcome->blame[s];
+        if (outcome->utilisation[s] > outcome->utilisation[busiest]) {
+            busiest = s;
+        }
+    }
+    double u = outcome->utilisation[busiest];
+    double bound = u * u * u * u;
+    for (int s = 0; s < KERNEL_STAGES; s++) {
+        result->stack[s] = sum > 0 ? (1 - bound) * outcome->blame[s] / sum : 0;
+    }
+    result->stack[sum > 0 ? busiest : KERNEL_STAGE_DISPATCH] += sum > 0 ? bound : 1;
+    for (int s = 0; s < KERNEL_STAGES; s++) {
+        if (result->stack[s] > result->stack[result->limiter]) {
+            result->limiter = (enum kernel_stage)s;
+        }
+    }
+}
+
 static void fill_result(struct kernel_result *result, const struct package *package, const struct wave_program *program,
                         const struct occupancy *occupancy, const struct run_outcome *outcome, double ticks, double scale, double share)
 {
     const struct package_traffic *traffic = &package->traffic;
     memset(result, 0, sizeof *result);
     result->duration_us = ticks * 1e-9;
-    double sum = 0;
-    for (int s = 0; s < KERNEL_STAGES; s++) {
-        sum += outcome->blame[s];
-    }
-    for (int s = 0; s < KERNEL_STAGES; s++) {
-        result->stack[s] = sum > 0 ? outcome->blame[s] / sum : 0;
-        if (result->stack[s] > result->stack[result->limiter]) {
-            result->limiter = (enum kernel_stage)s;
-        }
-    }
-    if (!(sum > 0)) {
-        result->stack[KERNEL_STAGE_DISPATCH] = 1;
-        result->limiter = KERNEL_STAGE_DISPATCH;
-    }
+    fill_stack(result, outcome);
     result->bytes[KERNEL_LEVEL_L1] = (double)traffic->l1_bytes * scale;
     result->bytes[KERNEL_LEVEL_L2] = (double)traffic->l2_bytes * scale;
     result->bytes[KERNEL_LEVEL_DIE_LINK] = (double)traffic->link_bytes * scale;

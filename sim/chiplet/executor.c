@@ -917,6 +917,54 @@ static void run_event(struct executor *executor, uint32_t index)
     calendar_push(executor, index);
 }
 
+static inline double busier(double utilisation, sim_ticks busy, sim_ticks span)
+{
+    double mine = span > 0 ? (double)busy / (double)span : 0;
+    mine = mine < 1 ? mine : 1;
+    return mine > utilisation ? mine : utilisation;
+}
+
+static void measure_utilisation(struct executor *executor, struct run_outcome *outcome)
+{
+    const struct package *package = executor->package;
+    double *u = outcome->utilisation;
+    sim_ticks span = outcome->end;
+    for (uint32_t i = 0; i < package->units; i++) {
+        const struct unit *unit = &executor->units[i];
+        for (uint32_t s = 0; s < (uint32_t)package->profile->unit_simds; s++) {
+            u[KERNEL_STAGE_ISSUE] = busier(u[KERNEL_STAGE_ISSUE], unit->issue[s].busy, span);
+            u[KERNEL_STAGE_ISSUE] = busier(u[KERNEL_STAGE_ISSUE], unit->sfu[s].busy, span);
+            u[KERNEL_STAGE_MATRIX] = busier(u[KERNEL_STAGE_MATRIX], unit->matrix[s].busy, span);
+        }
+        u[KERNEL_STAGE_L1] = busier(u[KERNEL_STAGE_L1], unit->lsu.busy, span);
+        u[KERNEL_STAGE_L1] = busier(u[KERNEL_STAGE_L1], unit->out.busy, span);
+        u[KERNEL_STAGE_L1] = busier(u[KERNEL_STAGE_L1], unit->fill.busy, span);
+        u[KERNEL_STAGE_L1] = busier(u[KERNEL_STAGE_L1], unit->lds.busy, span);
+    }
+    enum kernel_stage slice_stage = KERNEL_STAGE_L2;
+    for (uint32_t i = 0; i < package->slices; i++) {
+        sim_ticks atomic = package->atomics_at_memory ? 0 : package->atomics.fronts[i].busy;
+        u[slice_stage] = busier(u[slice_stage], package->slice[i].busy - atomic > 0 ? package->slice[i].busy - atomic : 0, span);
+    }
+    for (uint32_t i = 0; i < package->atomics.slice_count; i++) {
+        u[KERNEL_STAGE_ATOMIC] = busier(u[KERNEL_STAGE_ATOMIC], package->atomics.fronts[i].busy, span);
+    }
+    for (uint32_t i = 0; i < package->atomics.slice_count / package->atomics.rates.slices_per_unit; i++) {
+        u[KERNEL_STAGE_ATOMIC] = busier(u[KERNEL_STAGE_ATOMIC], package->atomics.arithmetic[i].busy, span);
+    }
+    for (uint32_t i = 0; i < package->channels; i++) {
+        u[KERNEL_STAGE_MALL] = busier(u[KERNEL_STAGE_MALL], package->mall_slice[i].busy, span);
+        u[KERNEL_STAGE_HBM] = busier(u[KERNEL_STAGE_HBM], package->hbm[i].data.busy, span);
+        u[KERNEL_STAGE_HBM] = busier(u[KERNEL_STAGE_HBM], package->hbm[i].activate.busy, span);
+    }
+    for (uint32_t i = 0; i < package->dies * 2; i++) {
+        u[KERNEL_STAGE_DIE_LINK] = busier(u[KERNEL_STAGE_DIE_LINK], package->link[i].busy, span);
+    }
+    for (uint32_t i = 0; i < executor->dispatcher_count; i++) {
+        u[KERNEL_STAGE_DISPATCH] = busier(u[KERNEL_STAGE_DISPATCH], executor->dispatchers[i].busy, span);
+    }
+}
+
 void executor_run(struct executor *executor, const struct run_request *request, struct run_outcome *outcome)
 {
     memset(outcome, 0, sizeof *outcome);
@@ -956,6 +1004,7 @@ void executor_run(struct executor *executor, const struct run_request *request, 
         outcome->blame[executor->last_drain_stage] += (double)outcome->resident_waves * (double)(executor->last_drain - outcome->end);
         outcome->end = executor->last_drain;
     }
+    measure_utilisation(executor, outcome);
 }
 
 /* ---- functional runs */

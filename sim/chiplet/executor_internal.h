@@ -33,6 +33,7 @@ struct run_outcome {
     uint64_t units;                    /* work units executed */
     uint64_t wave_ops;
     double blame[KERNEL_STAGES];       /* wave-time by stage, ticks */
+    double utilisation[KERNEL_STAGES]; /* of the stage's busiest server, 0..1 */
     double lanes_sum, lanes_ops;
     uint64_t lds_atomics;
     uint32_t resident_waves;

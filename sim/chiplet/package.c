@@ -135,6 +135,22 @@ static void set_hit_latencies(struct package *package, const struct chip_profile
     }
 }
 
+/* Slices that share an arithmetic unit were found by timing pairs of addresses (calib/data/h200/slices.csv): in hash order
+ * the first slices % 16 pair as neighbours, the rest in fours as (0,3) and (1,2). Labels put the two side by side. */
+static void set_slice_labels(struct package *package)
+{
+    package->slice_label = zalloc(package->slices, sizeof(uint32_t));
+    uint32_t head = package->slices % 16;
+    for (uint32_t s = 0; s < package->slices; s++) {
+        uint32_t label = s;
+        if (s >= head && (package->slices - head) % 4 == 0) {
+            static const uint32_t in_four[4] = { 0, 2, 3, 1 };
+            label = head + ((s - head) & ~3u) + in_four[(s - head) & 3u];
+        }
+        package->slice_label[s] = label;
+    }
+}
+
 struct package *package_create(const struct chip_profile *profile, double core_mhz)
 {
     struct package *package = zalloc(1, sizeof *package);
@@ -142,6 +158,8 @@ struct package *package_create(const struct chip_profile *profile, double core_m
     package->core_mhz = core_mhz;
     set_geometry(package, profile);
     set_times(package, profile);
+    package_set_hash(package);
+    set_slice_labels(package);
     set_hit_latencies(package, profile);
     package->l2 = zalloc((size_t)package->slices * package->sets, sizeof *package->l2);
     package->slice = zalloc(package->slices, sizeof *package->slice);
@@ -166,6 +184,7 @@ void package_destroy(struct package *package)
         return;
     }
     atomic_units_destroy(&package->atomics);
+    free(package->slice_label);
     free(package->hit_latency);
     free(package->l2);
     free(package->slice);

@@ -78,6 +78,8 @@ struct package {
     uint32_t line_bytes, line_shift, sector_bytes, sector_shift, sectors;
     uint32_t block_shift, lines_per_block_shift;
     uint32_t slices_per_group, slices; /* slices: of the package */
+    uint8_t hash_of_byte[4][256];      /* block_hash: XOR of masks, byte by byte of the block address */
+    uint32_t *slice_label;             /* [slices]: hash value -> slice, slices of one arithmetic unit side by side */
     uint32_t sets;                     /* per slice */
     int ways;
     struct fast_divisor slice_divisor, channel_divisor, channels_per_slice_divisor, set_divisor, spg_divisor, row_divisor,
@@ -129,6 +131,7 @@ static inline uint64_t package_mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
+void package_set_hash(struct package *package);
 struct line_place package_place(const struct package *package, uint64_t line);
 
 /* `place` is package_place(package, line), which callers need for the latency anyway.

@@ -31,6 +31,7 @@ static inline double ticks_to_us(sim_ticks ticks)
 struct leaky_server {
     sim_ticks last;    /* latest arrival seen */
     sim_ticks backlog; /* work waiting at `last` */
+    sim_ticks busy;    /* all work ever taken */
 };
 
 /* Reserve `cost` for an arrival at `t`; returns the start of service. */
@@ -43,6 +44,7 @@ static inline sim_ticks leaky_server_start(struct leaky_server *server, sim_tick
     }
     sim_ticks wait = server->backlog;
     server->backlog = wait + cost;
+    server->busy += cost;
     return t + wait;
 }
 
@@ -50,6 +52,7 @@ static inline sim_ticks leaky_server_start(struct leaky_server *server, sim_tick
 static inline void leaky_server_add(struct leaky_server *server, sim_ticks cost)
 {
     server->backlog += cost;
+    server->busy += cost;
 }
 
 #endif
