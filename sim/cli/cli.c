@@ -1,0 +1,206 @@
+#include "sim/cli/cli.h"
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROGRESS_AFTER_S 2.0
+
+enum { OPTION_JSON = 0x1000, OPTION_JOBS, OPTION_SEED, OPTION_QUIET, OPTION_ENGINE, OPTION_CHIP_ENGINE };
+
+static const struct argp_option options[] = {
+    { "device", 'd', "D[,D2...]", 0, "devices by name (reckon devices lists them) or profile file", 90 },
+    { "json", OPTION_JSON, NULL, 0, "JSON on standard output; an array when several devices are named", 90 },
+    { "jobs", OPTION_JOBS, "N", 0, "worker processes (default: all processors)", 91 },
+    { "seed", OPTION_SEED, "N", 0, "of every random stream (default 1); same seed, same bytes", 91 },
+    { "engine", OPTION_ENGINE, "fluid|simgrid", 0, "flow engine of collectives (default fluid)", 91 },
+    { "chip-engine", OPTION_CHIP_ENGINE, "fast|reference", 0, "engine of the chip model (default fast)", 91 },
+    { "quiet", OPTION_QUIET, NULL, 0, "no progress on the terminal", 91 },
+    { 0 },
+};
+
+_Noreturn void cli_usage_error(const struct cli_common *common, const char *format, ...)
+{
+    va_list arguments;
+    fprintf(stderr, "%s: ", common->command);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+int cli_fail(const struct cli_common *common, const struct sim_error *error)
+{
+    fprintf(stderr, "%s: %s\n", common->command, error->text);
+    return sim_status_exit_code(error->status);
+}
+
+double cli_number(const struct cli_common *common, const char *option, const char *text, double min, double max)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (text[0] == '\0' || *end != '\0' || !(value >= min && value <= max)) {
+        cli_usage_error(common, "%s '%s': a number in %g..%g is needed", option, text, min, max);
+    }
+    return value;
+}
+
+uint64_t cli_integer(const struct cli_common *common, const char *option, const char *text, uint64_t min, uint64_t max)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min || value > max) {
+        cli_usage_error(common, "%s '%s': a whole number in %llu..%llu is needed", option, text, (unsigned long long)min,
+                        (unsigned long long)max);
+    }
+    return value;
+}
+
+size_t cli_choice(const struct cli_common *common, const char *option, const char *text, const char *const *choices, size_t count)
+{
+    char list[256] = "";
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(text, choices[i]) == 0) {
+            return i;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", choices[i]);
+    }
+    cli_usage_error(common, "%s '%s': must be one of %s", option, text, list);
+}
+
+static void split_devices(struct cli_common *common, const char *list)
+{
+    for (const char *at = list; at != NULL;) {
+        size_t length = strcspn(at, ",");
+        if (length == 0) {
+            cli_usage_error(common, "--device '%s': an empty name", list);
+        }
+        if (common->device_count == CLI_DEVICES_MAX) {
+            cli_usage_error(common, "--device '%s': more than %d devices", list, CLI_DEVICES_MAX);
+        }
+        common->devices[common->device_count++] = strndup(at, length);
+        at = at[length] == ',' ? at + length + 1 : NULL;
+    }
+}
+
+static error_t parse_common(int key, char *argument, struct argp_state *state)
+{
+    static const char *const engines[] = { "fluid", "simgrid" }, *const chip_engines[] = { "fast", "reference" };
+    struct cli_common *common = state->input;
+    switch (key) {
+    case 'd': split_devices(common, argument); return 0;
+    case OPTION_JSON: common->json = true; return 0;
+    case OPTION_QUIET: common->quiet = true; return 0;
+    case OPTION_JOBS: common->options.jobs = (uint32_t)cli_integer(common, "--jobs", argument, 1, 1024); return 0;
+    case OPTION_SEED: common->options.seed = cli_integer(common, "--seed", argument, 0, UINT64_MAX); return 0;
+    case OPTION_ENGINE: common->options.fabric_simgrid = cli_choice(common, "--engine", argument, engines, 2) == 1; return 0;
+    case OPTION_CHIP_ENGINE: common->options.chip_reference = cli_choice(common, "--chip-engine", argument, chip_engines, 2) == 1; return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp cli_common_argp = { .options = options, .parser = parse_common };
+
+/* argp's own messages take two lines; one is the contract. */
+void cli_parse(const struct argp *argp, int argc, char **argv, struct cli_common *common, void *input)
+{
+    int index = 1;
+    error_t failed = argp_parse(argp, argc, argv, ARGP_NO_ERRS, &index, input);
+    if (failed == 0) {
+        return;
+    }
+    cli_usage_error(common, "option '%s' is not known, or lacks its value (--help lists the options)",
+                    index > 1 && index <= argc ? argv[index - 1] : argv[argc - 1]);
+}
+
+void cli_common_finish(struct cli_common *common)
+{
+    for (size_t i = 0; i < common->device_count; i++) {
+        free(common->devices[i]);
+    }
+    common->device_count = 0;
+}
+
+/* ---- progress: one line on a terminal, for what takes over two seconds */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+struct progress { double started, shown; };
+
+static void show_progress(void *context, const char *what, size_t done, size_t total)
+{
+    struct progress *progress = context;
+    double now = seconds_now();
+    if (progress->started == 0) {
+        progress->started = now;
+    }
+    if (now - progress->started < PROGRESS_AFTER_S) {
+        return;
+    }
+    if (done >= total) {
+        fprintf(stderr, "\r\033[K");
+        progress->started = 0;
+    } else if (now - progress->shown > 0.1) {
+        fprintf(stderr, "\r\033[K%s: %zu of %zu", what, done, total);
+        progress->shown = now;
+    }
+    fflush(stderr);
+}
+
+int cli_open(struct cli_common *common, const char *node, struct reckon **reckon, struct reckon_device *devices[CLI_DEVICES_MAX])
+{
+    struct sim_error error = { 0 };
+    *reckon = NULL;
+    memset(devices, 0, CLI_DEVICES_MAX * sizeof devices[0]);
+    if (common->device_count == 0) {
+        cli_usage_error(common, "--device is needed (reckon devices lists the names)");
+    }
+    if (!common->quiet && isatty(STDERR_FILENO)) {
+        common->options.progress = show_progress;
+        common->options.progress_context = calloc(1, sizeof(struct progress));
+    }
+    enum sim_status status = reckon_create(&common->options, reckon, &error);
+    for (size_t i = 0; status == SIM_OK && i < common->device_count; i++) {
+        status = reckon_device_open(*reckon, common->devices[i], node, &devices[i], &error);
+    }
+    return status == SIM_OK ? 0 : cli_fail(common, &error);
+}
+
+void cli_close(struct cli_common *common, struct reckon *reckon, struct reckon_device *devices[CLI_DEVICES_MAX])
+{
+    for (size_t i = 0; i < CLI_DEVICES_MAX; i++) {
+        reckon_device_close(devices[i]);
+    }
+    reckon_destroy(reckon);
+    free(common->options.progress_context);
+    cli_common_finish(common);
+}
+
+void cli_print_json(struct json *json)
+{
+    char *text = json_print(json, true);
+    puts(text);
+    free(text);
+    json_destroy(json);
+}
+
+void cli_basis_text(const struct reckon_basis *basis, char *text, size_t capacity)
+{
+    text[0] = '\0';
+    for (int k = 0; k < PROFILE_KINDS; k++) {
+        size_t used = strlen(text);
+        snprintf(text + used, capacity - used, "%s%zu %s", k > 0 ? ", " : "", basis->count[k], profile_kind_text((enum profile_kind)k));
+    }
+}

@@ -1,0 +1,255 @@
+#include "sim/cli/print_predict.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "sim/cli/cli.h"
+
+#define LABEL_WIDTH 46
+#define CELL_WIDTH 20
+#define UNRECOGNISED_SHOWN 12
+
+typedef void (*cell_printer)(const struct reckon_prediction *prediction, char *text, size_t capacity);
+
+static void print_cells(const char *label, struct reckon_prediction *const *predictions, size_t count, cell_printer cell)
+{
+    char text[64];
+    printf("%-*s", LABEL_WIDTH, label);
+    for (size_t i = 0; i < count; i++) {
+        cell(predictions[i], text, sizeof text);
+        printf(" %*s", CELL_WIDTH, text);
+    }
+    putchar('\n');
+}
+
+static void cell_device(const struct reckon_prediction *p, char *text, size_t capacity) { snprintf(text, capacity, "%s", p->device); }
+static void cell_step(const struct reckon_prediction *p, char *text, size_t capacity) { snprintf(text, capacity, "%.3f ms", p->step_ms); }
+static void cell_busy(const struct reckon_prediction *p, char *text, size_t capacity) { snprintf(text, capacity, "%.3f ms", p->gpu_busy_ms); }
+static void cell_host(const struct reckon_prediction *p, char *text, size_t capacity) { snprintf(text, capacity, "%.3f ms", p->host_ms); }
+static void cell_exposed(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%.3f ms", p->exposed_comm_ms);
+}
+static void cell_recognised(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%.1f%%", p->recognised_fraction * 100);
+}
+static void cell_within(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    snprintf(text, capacity, isfinite(p->within_2x_fraction) ? "%.1f%%" : "-", p->within_2x_fraction * 100);
+}
+static void cell_examples(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%.0f", p->examples_per_s);
+}
+static void cell_fits(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%s in %.0f GiB", !p->fits_known ? "unknown" : p->fits ? "fits" : "does not fit", p->capacity_gib);
+}
+static void cell_bound(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    const char *by = p->host_ms > p->gpu_busy_ms ? "the host" : p->exposed_comm_ms > p->gpu_busy_ms / 2 ? "communication" : "the GPU";
+    snprintf(text, capacity, "%s", by);
+}
+
+static void print_relative(struct reckon_prediction *const *predictions, size_t count)
+{
+    char label[64];
+    if (count < 2) {
+        return;
+    }
+    snprintf(label, sizeof label, "  against %s", predictions[0]->device);
+    printf("%-*s", LABEL_WIDTH, label);
+    for (size_t i = 0; i < count; i++) {
+        printf(" %*.2fx", CELL_WIDTH - 1, predictions[i]->step_ms / predictions[0]->step_ms);
+    }
+    putchar('\n');
+}
+
+static void print_head(struct reckon_prediction *const *predictions, size_t count)
+{
+    const struct reckon_prediction *first = predictions[0];
+    printf("%s, %u GPU%s, mode %s\n\n", first->source, first->gpus, first->gpus == 1 ? "" : "s", first->mode);
+    print_cells("", predictions, count, cell_device);
+    print_cells("step, queued back to back", predictions, count, cell_step);
+    print_relative(predictions, count);
+    print_cells("bound by", predictions, count, cell_bound);
+    print_cells("GPU busy", predictions, count, cell_busy);
+    print_cells("host busy", predictions, count, cell_host);
+    if (first->gpus > 1) {
+        print_cells("communication not hidden", predictions, count, cell_exposed);
+    }
+    if (isfinite(first->examples_per_s)) {
+        print_cells("examples/s", predictions, count, cell_examples);
+    }
+    print_cells("memory", predictions, count, cell_fits);
+    print_cells("GPU time priced by a kernel program", predictions, count, cell_recognised);
+    for (size_t i = 0; i < count; i++) {
+        if (isfinite(predictions[i]->within_2x_fraction)) {
+            print_cells("traced kernel time met within 2x", predictions, count, cell_within);
+            break;
+        }
+    }
+}
+
+static void print_categories(struct reckon_prediction *const *predictions, size_t count)
+{
+    printf("\n%-*s\n", LABEL_WIDTH, "GPU time by category");
+    for (size_t c = 0; c < predictions[0]->category_count; c++) {
+        const struct reckon_category *category = &predictions[0]->categories[c];
+        char label[64];
+        snprintf(label, sizeof label, "  %-20s x%g", category->name, category->count);
+        printf("%-*s", LABEL_WIDTH, label);
+        for (size_t i = 0; i < count; i++) {
+            for (size_t k = 0; k < predictions[i]->category_count; k++) {
+                if (strcmp(predictions[i]->categories[k].name, category->name) == 0) {
+                    printf(" %*.3f ms", CELL_WIDTH - 3, predictions[i]->categories[k].ms);
+                }
+            }
+        }
+        putchar('\n');
+    }
+}
+
+/* A C++ kernel name down to its function: no return type, namespaces, template or call arguments. */
+static void short_name(const char *name, char *text, size_t capacity)
+{
+    const char *start = strncmp(name, "void ", 5) == 0 ? name + 5 : name;
+    size_t length = strcspn(start, "<(");
+    for (size_t i = length; i > 0; i--) {
+        if (start[i - 1] == ':') {
+            start += i;
+            length -= i;
+            break;
+        }
+    }
+    snprintf(text, capacity, "%.*s", (int)length, start);
+}
+
+static void row_label(const struct reckon_kernel_row *row, char *text, size_t capacity)
+{
+    char name[80];
+    if (row->priced == RECKON_PRICED_PROGRAM || row->priced == RECKON_PRICED_FABRIC) {
+        snprintf(text, capacity, "%s %s", row->program, row->params);
+    } else {
+        short_name(row->name, name, sizeof name);
+        snprintf(text, capacity, "%s (%s)", name, row->program);
+    }
+}
+
+static const struct reckon_kernel_row *row_like(const struct reckon_prediction *prediction, const struct reckon_kernel_row *row)
+{
+    for (size_t i = 0; i < prediction->kernel_count; i++) {
+        const struct reckon_kernel_row *other = &prediction->kernels[i];
+        if (strcmp(other->name, row->name) == 0 && strcmp(other->program, row->program) == 0 && strcmp(other->params, row->params) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+static void print_top(struct reckon_prediction *const *predictions, size_t count, size_t top)
+{
+    printf("\n%-*s\n", LABEL_WIDTH, "top kernels (time per step, limiter)");
+    for (size_t k = 0; k < predictions[0]->kernel_count && k < top; k++) {
+        const struct reckon_kernel_row *row = &predictions[0]->kernels[k];
+        char label[300], cell[64];
+        row_label(row, label, sizeof label);
+        if (strlen(label) > LABEL_WIDTH - 10) {
+            strcpy(label + LABEL_WIDTH - 13, "...");
+        }
+        printf("  %-*s x%-4g", LABEL_WIDTH - 9, label, row->count);
+        for (size_t i = 0; i < count; i++) {
+            const struct reckon_kernel_row *other = row_like(predictions[i], row);
+            if (other != NULL) {
+                snprintf(cell, sizeof cell, "%.3f ms %-9.9s", other->ms, other->limiter);
+            } else {
+                snprintf(cell, sizeof cell, "-");
+            }
+            printf(" %*s", CELL_WIDTH, cell);
+        }
+        putchar('\n');
+    }
+}
+
+static void print_unrecognised(const struct reckon_prediction *prediction)
+{
+    size_t shown = 0, more = 0;
+    for (size_t k = 0; k < prediction->kernel_count; k++) {
+        const struct reckon_kernel_row *row = &prediction->kernels[k];
+        char name[60];
+        if (row->priced == RECKON_PRICED_PROGRAM || row->priced == RECKON_PRICED_FABRIC) {
+            continue;
+        }
+        if (shown == UNRECOGNISED_SHOWN) {
+            more++;
+            continue;
+        }
+        if (shown == 0) {
+            printf("\nnot recognised, priced from tensors or replayed (%s)\n", prediction->device);
+        }
+        short_name(row->name, name, sizeof name);
+        printf("  %-58s x%-4g %8.3f ms %s\n", name, row->count, row->ms, row->program);
+        shown++;
+    }
+    if (more > 0) {
+        printf("  and %zu more\n", more);
+    }
+}
+
+/* Notes of all devices, each text once. */
+static void print_notes(struct reckon_prediction *const *predictions, size_t count)
+{
+    puts("\nnotes");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t n = 0; n < predictions[i]->notes.count; n++) {
+            const char *text = predictions[i]->notes.text[n];
+            bool before = false, everywhere = true;
+            for (size_t j = 0; j < count; j++) {
+                bool there = false;
+                for (size_t m = 0; m < predictions[j]->notes.count && !there; m++) {
+                    there = strcmp(predictions[j]->notes.text[m], text) == 0;
+                }
+                before = before || (there && j < i);
+                everywhere = everywhere && there;
+            }
+            if (!before) {
+                printf("  %s%s%s\n", everywhere ? "" : predictions[i]->device, everywhere ? "" : ": ", text);
+            }
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        char basis[160];
+        cli_basis_text(&predictions[i]->basis, basis, sizeof basis);
+        printf("  %s rests on %s values (node %s, host %s)\n", predictions[i]->device, basis, predictions[i]->node, predictions[i]->host);
+    }
+}
+
+/* Per kernel: what the trace had, what the model gives, their ratio. */
+static void print_all_kernels(const struct reckon_prediction *prediction)
+{
+    printf("\n%s: every kernel, per call\n  %6s %10s %10s %7s  %s\n", prediction->device, "count", "traced us", "model us", "ratio",
+           "kernel");
+    for (size_t k = 0; k < prediction->kernel_count; k++) {
+        const struct reckon_kernel_row *row = &prediction->kernels[k];
+        char label[300], name[80];
+        row_label(row, label, sizeof label);
+        short_name(row->name, name, sizeof name);
+        printf("  %6g %10.2f %10.2f %7.2f  %s [%s, %s]\n", row->count, row->traced_ms * 1e3 / row->count, row->ms * 1e3 / row->count,
+               row->ms / row->traced_ms, label, name, row->limiter);
+    }
+}
+
+void print_predict(struct reckon_prediction *const *predictions, size_t count, const struct print_predict_options *options)
+{
+    print_head(predictions, count);
+    print_categories(predictions, count);
+    print_top(predictions, count, options->top);
+    for (size_t i = 0; i < count; i++) {
+        print_unrecognised(predictions[i]);
+    }
+    for (size_t i = 0; i < count && options->all_kernels; i++) {
+        print_all_kernels(predictions[i]);
+    }
+    print_notes(predictions, count);
+}

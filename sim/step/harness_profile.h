@@ -1,0 +1,45 @@
+/* What a measuring program adds to device time, and the cache state it leaves before a measured call: a small profile of
+ * that program (devices/harness/NAME.json), fitted once, never per row, and never part of the chip. */
+#ifndef SIM_STEP_HARNESS_PROFILE_H
+#define SIM_STEP_HARNESS_PROFILE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include "sim/core/status.h"
+#include "sim/step/value_table.h"
+
+enum harness_cache {
+    HARNESS_CACHE_PROGRAM, /* as the kernel's wave program says: the state its own benchmark leaves */
+    HARNESS_CACHE_CLEAN,
+    HARNESS_CACHE_OWN,
+    HARNESS_CACHE_PREDECESSOR,
+    HARNESS_CACHE_FLUSHED,
+    HARNESS_CACHES
+};
+
+struct harness_coverage {
+    char suite[32], kernel[48];  /* kernel "": all of the suite; else one kernel, which wins over the suite's entry */
+    enum harness_cache cache;
+};
+
+struct harness_profile {
+    char name[32], title[128];
+    double floor_us;             /* an event interval around nothing, added once per measured call */
+    double launch_interval_us;   /* least time between launches that the program's host makes */
+    struct value_kinds kinds;
+    size_t coverage_count, library_count;
+    struct harness_coverage coverage[48];
+    char libraries[16][32];      /* library= values of tables that this program's profile speaks for */
+};
+
+enum sim_status harness_profile_read(const char *path, struct harness_profile *harness, struct sim_error *error);
+
+/* Entry that covers (suite, kernel), or NULL. A harness with libraries covers only rows that name one of them
+ * (`library`, NULL when the row names none), and one without covers only rows that name none. */
+const struct harness_coverage *harness_covers(const struct harness_profile *harness, const char *suite, const char *kernel,
+                                              const char *library);
+
+/* "program", "clean", ...; -1 from parse when unknown. */
+const char *harness_cache_text(enum harness_cache cache);
+int harness_cache_parse(const char *text);
+
+#endif

@@ -1,0 +1,237 @@
+#include "sim/step/kernel_price.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct kernel_machine machine_of(const struct chip_profile *chip)
+{
+    struct kernel_machine machine = {
+        .units = chip_unit_count(chip),
+        .lanes = (uint32_t)chip->unit_lanes,
+        .hbm_bytes = (uint64_t)(chip->hbm_capacity * 1073741824.0),
+        .lds_bytes_per_workgroup_max = (uint32_t)(chip->unit_lds_per_workgroup_max * 1024),
+        .core_mhz = chip->clock_core_memory_bound,
+    };
+    machine.matrix_flops_per_cycle[WAVE_FP64] = chip->matrix_fp64;
+    machine.matrix_flops_per_cycle[WAVE_FP32] = chip->matrix_fp32;
+    machine.matrix_flops_per_cycle[WAVE_TF32] = chip->matrix_tf32;
+    machine.matrix_flops_per_cycle[WAVE_BF16] = chip->matrix_bf16;
+    machine.matrix_flops_per_cycle[WAVE_FP16] = chip->matrix_bf16;
+    machine.matrix_flops_per_cycle[WAVE_FP8] = chip->matrix_fp8;
+    return machine;
+}
+
+static void set_initial_cache(struct wave_program *program, enum harness_cache cache)
+{
+    switch (cache) {
+    case HARNESS_CACHE_CLEAN: program->initial_cache = WAVE_CACHE_STATE_CLEAN; break;
+    case HARNESS_CACHE_OWN: program->initial_cache = WAVE_CACHE_STATE_OWN; break;
+    case HARNESS_CACHE_PREDECESSOR: program->initial_cache = WAVE_CACHE_STATE_PREDECESSOR; break;
+    case HARNESS_CACHE_FLUSHED: program->initial_cache = WAVE_CACHE_STATE_FLUSHED; break;
+    default: break;
+    }
+}
+
+/* Memory-bound kernels hold one clock, matrix-heavy ones another, which only the run itself tells: run, and run again at
+ * the other clock when the first run says so. */
+static enum sim_status run_waves(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                                 struct wave_program *program, struct kernel_result *result, struct sim_error *error)
+{
+    const struct chip_profile *chip = machine->chip;
+    struct chip_options options = { .engine = machine->engine, .exact = request->exact, .seed = machine->seed,
+                                    .core_mhz = chip->clock_core_memory_bound };
+    if (request->cache == HARNESS_CACHE_PREDECESSOR && program->predecessor_bytes == 0) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s/%s does not say what its predecessor wrote: use clean, own or flushed",
+                        request->suite, request->kernel);
+    }
+    set_initial_cache(program, request->cache);
+    enum sim_status status = chip_run(chip, program, &options, result, error);
+    double matrix_mhz = request->matrix_mhz > 0 ? request->matrix_mhz : chip->clock_core_max;
+    if (status == SIM_OK && result->matrix_share > KERNEL_PRICE_MATRIX_HEAVY && matrix_mhz != options.core_mhz) {
+        options.core_mhz = matrix_mhz;
+        status = chip_run(chip, program, &options, result, error);
+    }
+    return status;
+}
+
+static void run_copy(const struct kernel_price_machine *machine, const struct kernel_launch *launch, struct kernel_result *result)
+{
+    double rate_gbs = 0, fixed_us = 0;
+    node_profile_host_link(machine->node, launch->kind != KERNEL_LAUNCH_COPY_PAGEABLE, launch->kind != KERNEL_LAUNCH_COPY_D2H,
+                           &rate_gbs, &fixed_us);
+    *result = (struct kernel_result){ .duration_us = fixed_us + launch->copy_bytes / (rate_gbs * 1e3), .sampled_fraction = 1,
+                                      .atomic_executed_at = "none", .clock_mhz = machine->chip->clock_core_memory_bound };
+    result->stack[KERNEL_STAGE_LATENCY] = fixed_us / result->duration_us;
+    result->stack[KERNEL_STAGE_DIE_LINK] = 1 - result->stack[KERNEL_STAGE_LATENCY]; /* the host link */
+    result->bytes[KERNEL_LEVEL_HBM] = launch->copy_bytes;
+}
+
+/* Add `part`, run `repeat` times, to `sum`: times and bytes add, shares are weighted by time. */
+static void result_add(struct kernel_result *sum, const struct kernel_result *part, double repeat)
+{
+    double us = part->duration_us * repeat, total = sum->duration_us + us;
+    double weight = total > 0 ? us / total : 0;
+#define MIX(field) sum->field += (part->field - sum->field) * weight
+    for (int s = 0; s < KERNEL_STAGES; s++) {
+        MIX(stack[s]);
+    }
+    MIX(l1_hit_rate);
+    MIX(l2_hit_rate);
+    MIX(mall_hit_rate);
+    MIX(waves_per_unit);
+    MIX(lanes);
+    MIX(unit_share);
+    MIX(hbm_share);
+    MIX(matrix_share);
+    MIX(clock_mhz);
+    MIX(watts);
+    MIX(sampled_fraction);
+    MIX(sampling_error);
+#undef MIX
+    for (int l = 0; l < KERNEL_LEVELS; l++) {
+        sum->bytes[l] += part->bytes[l] * repeat;
+    }
+    sum->hbm_read_bytes += part->hbm_read_bytes * repeat;
+    sum->hbm_write_bytes += part->hbm_write_bytes * repeat;
+    sum->atomic_count += part->atomic_count * repeat;
+    sum->atomic_hottest_line_ops = fmax(sum->atomic_hottest_line_ops, part->atomic_hottest_line_ops);
+    if (sum->atomic_executed_at == NULL || part->atomic_count > 0) {
+        sum->atomic_executed_at = part->atomic_executed_at;
+    }
+    sum->simulated_line_requests += part->simulated_line_requests;
+    sum->simulated_wave_ops += part->simulated_wave_ops;
+    sum->duration_us = total;
+}
+
+static double gap_us_of(const struct kernel_price *price, const struct chip_profile *chip)
+{
+    return price->graph_style ? chip->launch_graph_gap : chip->launch_stream_gap;
+}
+
+/* End of a run of launches, in closed form. Launch k of the run may start when the host has issued it (first_ready +
+ * k * interval) and the one before has ended, a gap later. The last end is linear in the launch that the device waited
+ * for last, so only the extremes count. `end` is negative before the first launch of all. */
+static double run_end_us(double end, double first_ready, double interval, double us, double gap, double repeat)
+{
+    double behind_device = end < 0 ? 0 : end + repeat * (us + gap);
+    double waited_first = first_ready + repeat * us + (repeat - 1) * gap;
+    double waited_last = first_ready + (repeat - 1) * interval + us;
+    return fmax(behind_device, fmax(waited_first, waited_last));
+}
+
+static double span_us(const struct kernel_price *price, const struct chip_profile *chip, double interval_us)
+{
+    double end = -1, issued = 0, gap = gap_us_of(price, chip);
+    for (size_t i = 0; i < price->launch_count; i++) {
+        double repeat = price->launch_repeat[i], us = price->launch_us[i];
+        if (repeat <= 0) {
+            continue;
+        }
+        if (!price->graph_style) { /* an empty kernel holds the launch path longer than it holds the units */
+            us = repeat > 1 ? fmax(us, chip->launch_latency - gap) : us;
+        }
+        end = run_end_us(end, issued * interval_us, interval_us, us, gap, fmax(repeat, 1));
+        issued += repeat;
+    }
+    return fmax(end, 0);
+}
+
+double kernel_price_measured_us(const struct kernel_price *price, const struct chip_profile *chip, double floor_us,
+                                double interval_us)
+{
+    double us = floor_us + span_us(price, chip, price->graph_style ? 0 : interval_us);
+    return price->time_is_per_call ? us / fmax(price->launches, 1) : us;
+}
+
+bool kernel_price_value(const struct kernel_price *price, double time_us, double *value)
+{
+    switch (price->value_rule) {
+    case KERNEL_VALUE_AMOUNT_PER_TIME: *value = time_us > 0 ? price->value_amount / time_us : 0; return true;
+    case KERNEL_VALUE_TIME_PER_AMOUNT: *value = time_us * price->value_factor / price->value_amount; return true;
+    case KERNEL_VALUE_COUNT: *value = price->value_amount; return true;
+    default: return false;
+    }
+}
+
+static void add_gaps(struct kernel_price *price, const struct chip_profile *chip)
+{
+    double busy = price->result.duration_us;
+    price->device_us = fmax(span_us(price, chip, 0), busy);
+    double launch_share = price->device_us > 0 ? (price->device_us - busy) / price->device_us : 0;
+    for (int s = 0; s < KERNEL_STAGES; s++) {
+        price->result.stack[s] *= 1 - launch_share;
+    }
+    price->result.stack[KERNEL_STAGE_LAUNCH] += launch_share;
+    price->result.duration_us = price->device_us;
+    price->result.limiter = KERNEL_STAGE_ISSUE;
+    for (int s = 0; s < KERNEL_STAGES; s++) {
+        if (price->result.stack[s] > price->result.stack[price->result.limiter]) {
+            price->result.limiter = (enum kernel_stage)s;
+        }
+    }
+}
+
+static void copy_plan_facts(const struct kernel_plan *plan, struct kernel_price *price)
+{
+    price->graph_style = plan->style == KERNEL_STYLE_GRAPH;
+    price->time_is_per_call = plan->time_is_per_call;
+    price->value_only = plan->value_only;
+    price->value_rule = plan->value_rule;
+    price->value_amount = plan->value_amount;
+    price->value_factor = plan->value_factor;
+    memcpy(price->value_unit, plan->value_unit, sizeof price->value_unit);
+    price->flops = plan->flops;
+    price->assumption_count = plan->assumption_count;
+    memcpy(price->assumptions, plan->assumptions, sizeof price->assumptions);
+}
+
+static enum sim_status price_plan(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                                  const struct kernel_plan *plan, struct kernel_price *price, struct sim_error *error)
+{
+    copy_plan_facts(plan, price);
+    SIM_ASSERT(plan->launch_count <= KERNEL_PRICE_LAUNCHES_MAX, "%zu launches", plan->launch_count);
+    for (size_t i = 0; i < plan->launch_count; i++) {
+        const struct kernel_launch *launch = &plan->launches[i];
+        struct kernel_result part = { 0 };
+        if (launch->kind == KERNEL_LAUNCH_WAVES) {
+            enum sim_status status = run_waves(machine, request, launch->program, &part, error);
+            if (status != SIM_OK) {
+                return status;
+            }
+        } else {
+            run_copy(machine, launch, &part);
+        }
+        SIM_ASSERT(isfinite(part.duration_us) && part.duration_us >= 0, "%s/%s launch %zu takes %g us", request->suite,
+                   request->kernel, i, part.duration_us);
+        price->launch_us[i] = part.duration_us;
+        price->launch_repeat[i] = launch->repeat;
+        price->launches += launch->repeat;
+        result_add(&price->result, &part, launch->repeat);
+    }
+    price->launch_count = plan->launch_count;
+    price->result.flops = plan->flops;
+    add_gaps(price, machine->chip);
+    return SIM_OK;
+}
+
+void kernel_price_compute(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                          struct kernel_price *price)
+{
+    struct kernel_params *params = NULL;
+    struct kernel_plan *plan = NULL;
+    struct kernel_machine kernel_machine = machine_of(machine->chip);
+    struct sim_error error = { 0 };
+    memset(price, 0, sizeof *price);
+    price->status = kernel_params_parse(request->params, &params, &error);
+    if (price->status == SIM_OK) {
+        price->status = kernel_plan_create(request->suite, request->kernel, params, &kernel_machine, &plan, &error);
+    }
+    if (price->status == SIM_OK) {
+        price->status = price_plan(machine, request, plan, price, &error);
+    }
+    kernel_plan_destroy(plan);
+    kernel_params_destroy(params);
+    if (price->status != SIM_OK) {
+        snprintf(price->error, sizeof price->error, "%s", error.text);
+    }
+}

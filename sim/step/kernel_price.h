@@ -1,0 +1,61 @@
+/* What one kernel costs on one device: the launches that the registry plans for it, run on the chip model, with the gaps
+ * of the device's launch path between them. Plain data, so that worker processes can hand it back through shared memory. */
+#ifndef SIM_STEP_KERNEL_PRICE_H
+#define SIM_STEP_KERNEL_PRICE_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "sim/chiplet/chip.h"
+#include "sim/core/kernel_result.h"
+#include "sim/fabric/fabric.h"
+#include "sim/step/harness_profile.h"
+#include "workloads/kernels/kernel.h"
+
+#define KERNEL_PRICE_LAUNCHES_MAX 16
+
+struct kernel_price_machine { /* borrowed */
+    const struct chip_profile *chip;
+    const struct node_profile *node; /* for copies over the host link */
+    enum chip_engine engine;
+    uint64_t seed;
+};
+
+struct kernel_price_request {
+    const char *suite, *kernel, *params; /* params: "k=v;k=v", NULL for none */
+    enum harness_cache cache;
+    double matrix_mhz;  /* core clock of kernels that keep the matrix units busy; 0: the highest */
+    bool exact;
+};
+
+struct kernel_price {
+    enum sim_status status;
+    char error[SIM_ERROR_TEXT_CAPACITY];  /* when status is not SIM_OK */
+    size_t launch_count;                  /* classes of launches, in order */
+    double launch_us[KERNEL_PRICE_LAUNCHES_MAX], launch_repeat[KERNEL_PRICE_LAUNCHES_MAX];
+    double launches;                      /* sum of the repeats */
+    double device_us;                     /* first launch's start to the last one's end, device alone, all queued */
+    struct kernel_result result;          /* all launches together; gaps are its launch stage */
+    bool graph_style, time_is_per_call, value_only;
+    enum kernel_value_rule value_rule;
+    double value_amount, value_factor;
+    char value_unit[16];
+    double flops;
+    size_t assumption_count;
+    struct kernel_assumption assumptions[16];
+};
+
+/* Never fails by itself: the outcome is price->status. */
+void kernel_price_compute(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                          struct kernel_price *price);
+
+/* Time from the first launch call to the last launch's end when a host issues a launch every `interval_us` at best, plus
+ * `floor_us`. Inside a captured graph only the first launch waits for the host. Per call where the table counts so. */
+double kernel_price_measured_us(const struct kernel_price *price, const struct chip_profile *chip, double floor_us,
+                                double interval_us);
+
+/* The table's value for a time; false when the kernel has none. `time_us` is as the table has it (per call or whole). */
+bool kernel_price_value(const struct kernel_price *price, double time_us, double *value);
+
+/* A kernel is held by the matrix units, and by the clock they allow, above this mean utilisation. */
+#define KERNEL_PRICE_MATRIX_HEAVY 0.3
+
+#endif

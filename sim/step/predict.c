@@ -1,0 +1,667 @@
+/* A recorded step on a device: price every device node of the graph, play the step out, and say what it rests on. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/core/data_path.h"
+#include "sim/core/units.h"
+#include "sim/fabric/fabric.h"
+#include "sim/reckon.h"
+#include "sim/step/schedule.h"
+#include "sim/step/session.h"
+#include "workloads/graph.h"
+#include "workloads/trace/kineto.h"
+
+/* Rate that a kernel without a program reaches of its data type's peak, where only its flops are known. Assumed: library
+ * kernels of middling shapes reach 0.4 to 0.7; such kernels are flagged and counted wherever it is used. */
+#define BY_FLOPS_EFFICIENCY 0.5
+
+/* Until a governor holds board power, dense kernels of a step run at a clock that falls in line with how busy the step
+ * keeps the matrix units: clock.core_max up to the first mean utilisation, clock.core_dense from the second.
+ * Source: calib/data/h200/power.csv, bursts of 8: 0.38 of the peak at 1932 MHz, 0.63 at 1674, 0.84 at 1470; taken over to
+ * other devices as an assumption. */
+#define MATRIX_SHARE_FULL_CLOCK 0.33
+#define MATRIX_SHARE_DENSE_CLOCK 0.84
+
+struct node_pricing { /* of one device node */
+    struct kernel_price_request request; /* program, or the stand-in copy of a kernel priced by bytes */
+    bool has_request;
+    char bytes_params[48];               /* backing of the stand-in's request.params */
+    enum reckon_priced priced;
+    struct step_price price;
+    double matrix_share;
+    char limiter[24];
+};
+
+struct prediction_build {
+    struct reckon *reckon;
+    const struct reckon_device *device;
+    const struct reckon_predict_request *request;
+    const struct graph *graph;
+    struct reckon_prediction *prediction;
+    struct node_pricing *nodes;              /* [node_count] */
+    struct step_price *prices;               /* [node_count] */
+    struct kernel_price_request *requests;   /* gathered for session_price */
+    struct step_timeline *timeline;
+    double matrix_mhz;
+};
+
+enum sim_status reckon_graph_read(struct reckon *reckon, const char *const *paths, size_t path_count, bool traced_host_times,
+                                  struct graph **out, struct sim_error *error)
+{
+    (void)reckon;
+    struct trace_options options = { .step = -1, .keep_host_times = traced_host_times };
+    enum sim_status status = trace_read(paths, path_count, &options, out, error);
+    if (status == SIM_OK) {
+        status = graph_check(*out, error);
+        if (status != SIM_OK) {
+            graph_destroy(*out);
+            *out = NULL;
+        }
+    }
+    return status;
+}
+
+void reckon_graph_free(struct graph *graph)
+{
+    graph_destroy(graph);
+}
+
+static double hbm_rate_gbs(const struct chip_profile *chip)
+{
+    return chip->hbm_channels * chip->hbm_channel_rate;
+}
+
+/* ---- kernels */
+
+/* A copy that moves the node's bytes, half in and half out: an elementwise program on the chip, ramps and all. */
+static void request_by_bytes(struct node_pricing *pricing, const struct graph_node *node)
+{
+    double elements = ceil((node->bytes_read + node->bytes_written) / 8);
+    snprintf(pricing->bytes_params, sizeof pricing->bytes_params, "n=%.0f;dtype=fp32", fmax(elements, 1));
+    pricing->request = (struct kernel_price_request){ .suite = "pointwise", .kernel = "copy", .params = pricing->bytes_params };
+    pricing->has_request = true;
+    pricing->priced = RECKON_PRICED_BYTES;
+}
+
+static bool has_bytes(const struct graph_node *node)
+{
+    return node->bytes_read + node->bytes_written > 0 || node->flops > 0;
+}
+
+static void request_unrecognised(struct node_pricing *pricing, const struct graph_node *node)
+{
+    pricing->has_request = false;
+    if (has_bytes(node)) {
+        request_by_bytes(pricing, node);
+    } else {
+        pricing->priced = RECKON_PRICED_REPLAYED;
+    }
+}
+
+static void request_kernel(struct node_pricing *pricing, const struct graph_node *node)
+{
+    if (node->recognition == GRAPH_RECOGNISED) {
+        pricing->request = (struct kernel_price_request){ .suite = node->suite, .kernel = node->kernel, .params = node->params };
+        pricing->has_request = true;
+        pricing->priced = RECKON_PRICED_PROGRAM;
+    } else if (node->recognition == GRAPH_BY_BYTES) {
+        request_unrecognised(pricing, node);
+    } else {
+        pricing->priced = RECKON_PRICED_REPLAYED;
+    }
+}
+
+static enum sim_status price_requests(struct prediction_build *build, struct sim_error *error)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        if (build->nodes[i].has_request) {
+            build->requests[count++] = build->nodes[i].request;
+        }
+    }
+    return session_price(build->reckon, build->device, build->requests, count, error);
+}
+
+/* Parameters that the registry refuses make a kernel an unrecognised one; anything else that fails is the user's to know. */
+static enum sim_status demote_refused(struct prediction_build *build, struct sim_error *error)
+{
+    bool demoted = false;
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        struct node_pricing *pricing = &build->nodes[i];
+        const struct graph_node *node = &build->graph->nodes[i];
+        if (!pricing->has_request) {
+            continue;
+        }
+        const struct kernel_price *price = session_price_of(build->reckon, build->device, &pricing->request);
+        if (price->status == SIM_OK) {
+            continue;
+        }
+        if (pricing->priced == RECKON_PRICED_BYTES) {
+            return sim_fail(error, price->status, "%s: %s", node->name, price->error);
+        }
+        notes_add(&build->prediction->notes, "no price from its program, so by bytes: %.60s: %s", node->name, price->error);
+        request_unrecognised(pricing, node);
+        demoted = true;
+    }
+    return demoted ? price_requests(build, error) : SIM_OK;
+}
+
+static double flops_us(const struct chip_profile *chip, const struct graph_node *node)
+{
+    double per_cycle = chip->matrix_fp32;
+    if (strcmp(node->dtype, "bf16") == 0 || strcmp(node->dtype, "fp16") == 0) {
+        per_cycle = chip->matrix_bf16;
+    } else if (strcmp(node->dtype, "tf32") == 0 && chip->matrix_tf32 > 0) {
+        per_cycle = chip->matrix_tf32;
+    }
+    double flops_per_us = per_cycle * chip_unit_count(chip) * chip->clock_core_memory_bound;
+    return node->flops > 0 ? node->flops / (flops_per_us * BY_FLOPS_EFFICIENCY) : 0;
+}
+
+static void price_from_program(struct prediction_build *build, const struct graph_node *node, struct node_pricing *pricing)
+{
+    const struct kernel_price *price = session_price_of(build->reckon, build->device, &pricing->request);
+    pricing->price = (struct step_price){ .us = price->device_us, .unit_share = fmin(price->result.unit_share, 1),
+                                          .hbm_share = fmin(price->result.hbm_share, 1) };
+    pricing->matrix_share = price->result.matrix_share;
+    snprintf(pricing->limiter, sizeof pricing->limiter, "%s", kernel_stage_text(price->result.limiter));
+    for (size_t i = 0; i < price->assumption_count && pricing->priced == RECKON_PRICED_PROGRAM; i++) {
+        notes_add(&build->prediction->notes, "assumed for %s/%s: %s", node->suite, node->kernel, price->assumptions[i].text);
+    }
+    double by_flops = pricing->priced == RECKON_PRICED_BYTES ? flops_us(&build->device->chip, node) : 0;
+    if (by_flops > pricing->price.us) {
+        pricing->price = (struct step_price){ .us = by_flops, .unit_share = 1,
+                                              .hbm_share = pricing->price.hbm_share * pricing->price.us / by_flops };
+        snprintf(pricing->limiter, sizeof pricing->limiter, "matrix");
+    }
+}
+
+static enum sim_status price_replayed(const struct graph_node *node, struct node_pricing *pricing, struct sim_error *error)
+{
+    if (!(node->traced_us >= 0)) {
+        return sim_fail(error, SIM_BAD_TRACE, "kernel '%s' has no program, no tensors and no traced time", node->name);
+    }
+    pricing->priced = RECKON_PRICED_REPLAYED;
+    pricing->price = (struct step_price){ .us = node->traced_us, .unit_share = 1 };
+    snprintf(pricing->limiter, sizeof pricing->limiter, "replayed");
+    return SIM_OK;
+}
+
+/* ---- collectives */
+
+/* A recorded duration includes waiting for the last rank, so the least over the ranks is nearest to the transfer. */
+static double least_traced_us(const struct graph *graph, const struct graph_node *node)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const struct graph_node *other = &graph->nodes[i];
+        if (other->kind == GRAPH_COLLECTIVE && other->traced_us >= 0 && other->collective != NULL &&
+            other->collective->sequence == node->collective->sequence &&
+            strcmp(other->collective->group, node->collective->group) == 0) {
+            least = fmin(least, other->traced_us);
+        }
+    }
+    return least;
+}
+
+static enum sim_status collective_request_of(const struct reckon_device *device, const struct graph_node *node,
+                                             struct collective_request *request, struct sim_error *error)
+{
+    const struct graph_collective *collective = node->collective;
+    uint32_t per_node = node_profile_gpu_count(device->node);
+    *request = (struct collective_request){ .kind = collective->kind, .bytes = collective->bytes, .nodes = 1,
+                                            .gpus = collective->group_size, .split_bytes = NULL };
+    if (collective->group_size > per_node) {
+        if (collective->group_size % per_node != 0) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s over %u ranks does not divide over nodes of %u GPUs (%s): choose another --node",
+                            collective->kind, collective->group_size, per_node, node_profile_name(device->node));
+        }
+        request->gpus = per_node;
+        request->nodes = collective->group_size / per_node;
+    }
+    return SIM_OK;
+}
+
+static enum sim_status price_collective(struct prediction_build *build, const struct graph_node *node,
+                                        struct node_pricing *pricing, struct sim_error *error)
+{
+    const struct chip_profile *chip = &build->device->chip;
+    struct collective_request request;
+    struct collective_result result;
+    bool known = node->collective != NULL && strcmp(node->collective->kind, "unknown") != 0;
+    if (!known || node->collective->bytes <= 0 || node->collective->group_size < 2) {
+        struct graph_node replay = *node;
+        double least = node->collective != NULL ? least_traced_us(build->graph, node) : node->traced_us;
+        replay.traced_us = isfinite(least) ? least : -1;
+        notes_add(&build->prediction->notes, "collective '%.80s' (%s) is replayed at its traced %.1f us and not scaled", node->name,
+                  known ? "no bytes or one rank" : "of an unknown kind", replay.traced_us);
+        return price_replayed(&replay, pricing, error);
+    }
+    enum sim_status status = collective_request_of(build->device, node, &request, error);
+    if (status == SIM_OK) {
+        status = collective_time(build->device->node, &request,
+                                 build->reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID : FABRIC_ENGINE_FLUID, &result,
+                                 error);
+    }
+    if (status != SIM_OK) {
+        return status;
+    }
+    pricing->priced = RECKON_PRICED_FABRIC;
+    pricing->price = (struct step_price){
+        .us = result.time_us,
+        .unit_share = fmin((double)result.channels / chip_unit_count(chip), 1),
+        .hbm_share = fmin(result.hbm_bytes / (result.time_us * hbm_rate_gbs(chip) * 1e3), 1),
+    };
+    snprintf(pricing->limiter, sizeof pricing->limiter, "%s", result.limiter);
+    return SIM_OK;
+}
+
+/* ---- all nodes */
+
+static enum sim_status fill_prices(struct prediction_build *build, struct sim_error *error)
+{
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        const struct graph_node *node = &build->graph->nodes[i];
+        struct node_pricing *pricing = &build->nodes[i];
+        enum sim_status status = SIM_OK;
+        if (node->kind == GRAPH_COLLECTIVE && pricing->limiter[0] == '\0') {
+            status = price_collective(build, node, pricing, error);
+        } else if (node->kind == GRAPH_KERNEL && pricing->has_request) {
+            price_from_program(build, node, pricing);
+        } else if (node->kind == GRAPH_KERNEL) {
+            status = price_replayed(node, pricing, error);
+        }
+        if (status != SIM_OK) {
+            return status;
+        }
+        build->prices[i] = pricing->price;
+    }
+    return SIM_OK;
+}
+
+static enum sim_status price_all(struct prediction_build *build, struct sim_error *error)
+{
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        if (build->graph->nodes[i].kind == GRAPH_KERNEL) {
+            request_kernel(&build->nodes[i], &build->graph->nodes[i]);
+        }
+    }
+    enum sim_status status = price_requests(build, error);
+    if (status == SIM_OK) {
+        status = demote_refused(build, error);
+    }
+    return status == SIM_OK ? fill_prices(build, error) : status;
+}
+
+static enum sim_status schedule(struct prediction_build *build, struct sim_error *error)
+{
+    const struct host_profile *host = &build->device->host;
+    struct step_host_costs costs = {
+        .operator_us = host->operator_us, .launch_us = host->launch_us, .event_us = host->event_us, .sync_us = host->sync_us,
+        .start_us = host->start_us, .queue_depth = host->queue_depth, .traced_operators = build->request->traced_host_times,
+    };
+    struct step_options options = { .stream_gap_us = build->device->chip.launch_stream_gap };
+    step_timeline_destroy(build->timeline);
+    build->timeline = NULL;
+    return step_schedule(build->graph, build->prices, &costs, &options, &build->timeline, error);
+}
+
+static double matrix_mhz_of(const struct prediction_build *build)
+{
+    const struct chip_profile *chip = &build->device->chip;
+    double busy_us = 0;
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        busy_us += build->nodes[i].matrix_share * build->prices[i].us;
+    }
+    double share = busy_us / (build->graph->rank_count * build->timeline->step_ms * 1e3);
+    double over = (share - MATRIX_SHARE_FULL_CLOCK) / (MATRIX_SHARE_DENSE_CLOCK - MATRIX_SHARE_FULL_CLOCK);
+    over = fmin(fmax(over, 0), 1);
+    return round(chip->clock_core_max + (chip->clock_core_dense - chip->clock_core_max) * over);
+}
+
+/* Dense kernels again, at the clock that the step as a whole leaves them. */
+static enum sim_status reprice_dense(struct prediction_build *build, struct sim_error *error)
+{
+    double matrix_mhz = matrix_mhz_of(build);
+    bool changed = false;
+    if (matrix_mhz == build->device->chip.clock_core_max) {
+        return SIM_OK;
+    }
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        if (build->nodes[i].has_request && build->nodes[i].matrix_share > KERNEL_PRICE_MATRIX_HEAVY) {
+            build->nodes[i].request.matrix_mhz = matrix_mhz;
+            changed = true;
+        }
+    }
+    if (!changed) {
+        return SIM_OK;
+    }
+    notes_add(&build->prediction->notes, "dense kernels run at %.0f MHz, the clock that this step's mean use of the matrix units leaves",
+              matrix_mhz);
+    enum sim_status status = price_requests(build, error);
+    if (status == SIM_OK) {
+        status = fill_prices(build, error);
+    }
+    return status == SIM_OK ? schedule(build, error) : status;
+}
+
+/* ---- the answer */
+
+static char *program_text(const struct graph_node *node, const struct node_pricing *pricing)
+{
+    char text[96];
+    switch (pricing->priced) {
+    case RECKON_PRICED_PROGRAM: snprintf(text, sizeof text, "%s/%s", node->suite, node->kernel); break;
+    case RECKON_PRICED_FABRIC: snprintf(text, sizeof text, "collective/%s", node->collective->kind); break;
+    case RECKON_PRICED_BYTES: snprintf(text, sizeof text, "bytes"); break;
+    default: snprintf(text, sizeof text, "replayed"); break;
+    }
+    return strdup(text);
+}
+
+static char *params_text(const struct graph_node *node, const struct node_pricing *pricing)
+{
+    char text[96] = "";
+    if (pricing->priced == RECKON_PRICED_PROGRAM && node->params != NULL) {
+        return strdup(node->params);
+    }
+    if (pricing->priced == RECKON_PRICED_FABRIC) {
+        snprintf(text, sizeof text, "bytes=%.0f;gpus=%u", node->collective->bytes, node->collective->group_size);
+    }
+    if (pricing->priced == RECKON_PRICED_BYTES) {
+        snprintf(text, sizeof text, "bytes=%.0f", node->bytes_read + node->bytes_written);
+    }
+    return strdup(text);
+}
+
+static int by_identity(const void *a, const void *b)
+{
+    const struct reckon_kernel_row *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    order = order != 0 ? order : strcmp(x->program, y->program);
+    return order != 0 ? order : strcmp(x->params, y->params);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct reckon_kernel_row *x = a, *y = b;
+    return x->ms != y->ms ? (x->ms > y->ms ? -1 : 1) : by_identity(a, b);
+}
+
+static int by_category_time(const void *a, const void *b)
+{
+    const struct reckon_category *x = a, *y = b;
+    return x->ms != y->ms ? (x->ms > y->ms ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+static void row_free(struct reckon_kernel_row *row)
+{
+    free(row->name);
+    free(row->program);
+    free(row->params);
+}
+
+static void category_add(struct reckon_prediction *prediction, const char *name, double ms, double count)
+{
+    size_t c = 0;
+    while (c < prediction->category_count && strcmp(prediction->categories[c].name, name) != 0) {
+        c++;
+    }
+    if (c == prediction->category_count) {
+        struct reckon_category *grown = realloc(prediction->categories, (c + 1) * sizeof *grown);
+        SIM_ASSERT(grown != NULL, "no memory for %zu categories", c);
+        prediction->categories = grown;
+        grown[c] = (struct reckon_category){ 0 };
+        snprintf(grown[c].name, sizeof grown[c].name, "%s", name);
+        prediction->category_count++;
+    }
+    prediction->categories[c].ms += ms;
+    prediction->categories[c].count += count;
+}
+
+/* A row per device node, then merged where name, program and parameters are the same. Figures per GPU. */
+static void fill_rows(struct prediction_build *build)
+{
+    struct reckon_prediction *prediction = build->prediction;
+    double per_rank = 1.0 / build->graph->rank_count;
+    size_t count = 0, merged = 0;
+    struct reckon_kernel_row *rows = calloc(build->graph->node_count + 1, sizeof *rows);
+    SIM_ASSERT(rows != NULL, "no memory for %zu rows", build->graph->node_count);
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        const struct graph_node *node = &build->graph->nodes[i];
+        const struct node_pricing *pricing = &build->nodes[i];
+        if (node->kind != GRAPH_KERNEL && node->kind != GRAPH_COLLECTIVE) {
+            continue;
+        }
+        struct reckon_kernel_row *row = &rows[count++];
+        row->name = strdup(node->name != NULL ? node->name : "?");
+        row->program = program_text(node, pricing);
+        row->params = params_text(node, pricing);
+        SIM_ASSERT(row->name != NULL && row->program != NULL && row->params != NULL, "no memory for %zu rows", count);
+        snprintf(row->category, sizeof row->category, "%s", node->category != NULL ? node->category : "other");
+        snprintf(row->limiter, sizeof row->limiter, "%s", pricing->limiter);
+        row->priced = pricing->priced;
+        row->count = per_rank;
+        row->ms = (build->timeline->end_us[i] - build->timeline->start_us[i]) * 1e-3 * per_rank;
+        row->traced_ms = node->traced_us >= 0 ? node->traced_us * 1e-3 * per_rank : NAN;
+        category_add(prediction, row->category, row->ms, per_rank);
+    }
+    qsort(rows, count, sizeof rows[0], by_identity);
+    for (size_t i = 0; i < count; i++) {
+        if (merged > 0 && by_identity(&rows[merged - 1], &rows[i]) == 0) {
+            rows[merged - 1].count += rows[i].count;
+            rows[merged - 1].ms += rows[i].ms;
+            rows[merged - 1].traced_ms += rows[i].traced_ms;
+            row_free(&rows[i]);
+        } else {
+            rows[merged++] = rows[i];
+        }
+    }
+    qsort(rows, merged, sizeof rows[0], by_time);
+    qsort(prediction->categories, prediction->category_count, sizeof prediction->categories[0], by_category_time);
+    prediction->kernels = rows;
+    prediction->kernel_count = merged;
+}
+
+/* Shares of GPU time: what programs and the fabric priced, and what came out within a factor of two of the trace. */
+static void fill_shares(struct prediction_build *build, bool traced_here)
+{
+    double all = 0, recognised = 0, traced = 0, within = 0;
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        const struct graph_node *node = &build->graph->nodes[i];
+        const struct node_pricing *pricing = &build->nodes[i];
+        if (node->kind != GRAPH_KERNEL && node->kind != GRAPH_COLLECTIVE) {
+            continue;
+        }
+        all += pricing->price.us;
+        bool modelled = pricing->priced == RECKON_PRICED_PROGRAM || pricing->priced == RECKON_PRICED_FABRIC;
+        recognised += modelled ? pricing->price.us : 0;
+        if (node->kind == GRAPH_KERNEL && node->traced_us > 0) {
+            traced += node->traced_us;
+            bool near = pricing->price.us <= 2 * node->traced_us && pricing->price.us >= node->traced_us / 2;
+            within += near && pricing->priced != RECKON_PRICED_REPLAYED ? node->traced_us : 0;
+        }
+    }
+    build->prediction->recognised_fraction = all > 0 ? recognised / all : 1;
+    build->prediction->within_2x_fraction = traced_here && traced > 0 ? within / traced : NAN;
+}
+
+static bool title_is_of(const char *title, const struct chip_profile *chip)
+{
+    size_t length = strlen(title);
+    for (const char *at = chip->trace_names; length > 0 && *at != '\0';) {
+        size_t name = strcspn(at, "|");
+        if (name == length && strncmp(at, title, name) == 0) {
+            return true;
+        }
+        at += name + (at[name] == '|' ? 1 : 0);
+    }
+    return false;
+}
+
+/* HBM of the device the trace was recorded on, GiB; 0 when no profile knows its name. */
+static double recorded_capacity_gib(const char *title)
+{
+    struct data_names names = { 0 };
+    double capacity = 0;
+    if (data_path_list("devices", &names, NULL) != SIM_OK) {
+        return 0;
+    }
+    for (size_t i = 0; i < names.count && capacity == 0; i++) {
+        char path[DATA_PATH_CAPACITY];
+        struct chip_profile chip;
+        memset(&chip, 0, sizeof chip);
+        if (data_path_find("devices", "device", names.name[i], path, NULL) == SIM_OK && chip_profile_read(path, &chip, NULL) == SIM_OK &&
+            title_is_of(title, &chip)) {
+            capacity = chip.hbm_capacity;
+        }
+        chip_profile_finish(&chip);
+    }
+    data_names_finish(&names);
+    return capacity;
+}
+
+/* A trace does not hold allocations; that it was recorded tells that the step fits where it ran. */
+static void fill_memory(struct prediction_build *build)
+{
+    struct reckon_prediction *prediction = build->prediction;
+    double recorded = recorded_capacity_gib(build->graph->device_title);
+    prediction->capacity_gib = build->device->chip.hbm_capacity;
+    if (recorded > 0 && recorded <= prediction->capacity_gib) {
+        prediction->fits_known = prediction->fits = true;
+        notes_add(&prediction->notes, "memory: peak unknown from a trace; the step ran in %.1f GiB, so it fits in %.1f", recorded,
+                  prediction->capacity_gib);
+    } else {
+        notes_add(&prediction->notes, "memory: peak unknown from a trace, so whether it fits in %.1f GiB is unknown too",
+                  prediction->capacity_gib);
+    }
+}
+
+static void fill_notes(struct prediction_build *build, bool traced_here)
+{
+    struct reckon_notes *notes = &build->prediction->notes;
+    const struct graph *graph = build->graph;
+    for (size_t i = 0; i < graph->note_count; i++) {
+        notes_add(notes, "trace: %s", graph->notes[i]);
+    }
+    if (!traced_here) {
+        notes_add(notes, "recorded on %s: traced times are of that device", graph->device_title[0] != '\0' ? graph->device_title : "an unnamed device");
+    }
+    if (build->timeline->dropped_syncs > 0) {
+        notes_add(notes, "%zu synchronise call(s) at the end of the recorded step left out: steps are queued back to back",
+                  build->timeline->dropped_syncs);
+    }
+    if (graph->world_size > graph->rank_count) {
+        notes_add(notes, "%u of %u ranks given: the others are taken to arrive with the last of these", graph->rank_count,
+                  graph->world_size);
+    }
+    if (build->timeline->drift > 0.01) {
+        notes_add(notes, "successive steps still differ by %.1f%%", build->timeline->drift * 100);
+    }
+    if (build->request->step_ms > 0) {
+        notes_add(notes, "measured step named by the user: %.3f ms (mode model does not use it)", build->request->step_ms);
+    }
+}
+
+static void fill_times(struct prediction_build *build)
+{
+    struct reckon_prediction *prediction = build->prediction;
+    const struct step_timeline *timeline = build->timeline;
+    double per_rank = 1.0 / timeline->rank_count;
+    prediction->step_ms = timeline->step_ms;
+    prediction->step_ms_low = prediction->step_ms_high = NAN;
+    prediction->examples_per_s = build->request->batch > 0
+                                     ? build->request->batch * prediction->gpus / (timeline->step_ms * 1e-3) : NAN;
+    for (uint32_t r = 0; r < timeline->rank_count; r++) {
+        prediction->gpu_busy_ms += timeline->ranks[r].gpu_busy_ms * per_rank;
+        prediction->host_ms += timeline->ranks[r].host_ms * per_rank;
+        prediction->exposed_comm_ms += timeline->ranks[r].exposed_comm_ms * per_rank;
+    }
+}
+
+static void fill_prediction(struct prediction_build *build)
+{
+    struct reckon_prediction *prediction = build->prediction;
+    const struct reckon_device *device = build->device;
+    bool traced_here = title_is_of(build->graph->device_title, &device->chip);
+    snprintf(prediction->device, sizeof prediction->device, "%s", device->chip.name);
+    snprintf(prediction->node, sizeof prediction->node, "%s", node_profile_name(device->node));
+    snprintf(prediction->host, sizeof prediction->host, "%s", device->host.name);
+    snprintf(prediction->source, sizeof prediction->source, "%s", build->graph->source);
+    snprintf(prediction->mode, sizeof prediction->mode, "model");
+    prediction->gpus = build->request->gpus != 0 ? build->request->gpus : build->graph->rank_count;
+    fill_times(build);
+    fill_rows(build);
+    fill_shares(build, traced_here);
+    fill_memory(build);
+    fill_notes(build, traced_here);
+    basis_add_chip(&prediction->basis, &device->chip);
+    basis_add_kinds(&prediction->basis, &device->host.kinds);
+}
+
+static enum sim_status check_request(const struct reckon_predict_request *request, struct sim_error *error)
+{
+    const struct graph *graph = request->graph;
+    if (request->mode == RECKON_MODE_ANCHORED) {
+        return sim_fail(error, SIM_UNSUPPORTED, "mode anchored is not there yet: use --mode model");
+    }
+    if (request->gpus != 0 && request->gpus != graph->rank_count && request->gpus != graph->world_size) {
+        return sim_fail(error, SIM_UNSUPPORTED, "--gpus %u: the step was recorded on %u, and other counts than recorded are not modelled yet",
+                        request->gpus, graph->world_size);
+    }
+    return SIM_OK;
+}
+
+enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device *device,
+                               const struct reckon_predict_request *request, struct reckon_prediction **out,
+                               struct sim_error *error)
+{
+    struct prediction_build build = { .reckon = reckon, .device = device, .request = request, .graph = request->graph };
+    enum sim_status status = check_request(request, error);
+    *out = NULL;
+    if (status != SIM_OK) {
+        return status;
+    }
+    build.prediction = calloc(1, sizeof *build.prediction);
+    build.nodes = calloc(build.graph->node_count + 1, sizeof *build.nodes);
+    build.prices = calloc(build.graph->node_count + 1, sizeof *build.prices);
+    build.requests = calloc(build.graph->node_count + 1, sizeof *build.requests);
+    if (build.prediction == NULL || build.nodes == NULL || build.prices == NULL || build.requests == NULL) {
+        status = sim_fail(error, SIM_NO_MEMORY, "no memory to price %zu nodes", build.graph->node_count);
+    }
+    if (status == SIM_OK) {
+        status = price_all(&build, error);
+    }
+    if (status == SIM_OK) {
+        status = schedule(&build, error);
+    }
+    if (status == SIM_OK) {
+        status = reprice_dense(&build, error);
+    }
+    if (status == SIM_OK) {
+        fill_prediction(&build);
+        *out = build.prediction;
+    } else {
+        reckon_prediction_free(build.prediction);
+    }
+    step_timeline_destroy(build.timeline);
+    free(build.nodes);
+    free(build.prices);
+    free(build.requests);
+    return status;
+}
+
+void reckon_prediction_free(struct reckon_prediction *prediction)
+{
+    if (prediction == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < prediction->kernel_count; i++) {
+        row_free(&prediction->kernels[i]);
+    }
+    free(prediction->kernels);
+    free(prediction->categories);
+    notes_free(&prediction->notes);
+    free(prediction);
+}

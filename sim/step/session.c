@@ -1,0 +1,254 @@
+#include "sim/step/session.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/core/data_path.h"
+#include "sim/core/hash.h"
+#include "sim/step/parallel.h"
+
+/* ---- memo: open addressing, at most half full; entries never move */
+
+struct memo_entry { char *key; struct kernel_price *price; };
+
+struct price_memo {
+    struct memo_entry *entries; /* [capacity], a power of two */
+    size_t capacity, count;
+};
+
+struct price_memo *price_memo_create(void)
+{
+    struct price_memo *memo = calloc(1, sizeof *memo);
+    SIM_ASSERT(memo != NULL, "no memory for the memo");
+    memo->capacity = 256;
+    memo->entries = calloc(memo->capacity, sizeof *memo->entries);
+    SIM_ASSERT(memo->entries != NULL, "no memory for the memo");
+    return memo;
+}
+
+void price_memo_destroy(struct price_memo *memo)
+{
+    for (size_t i = 0; memo != NULL && i < memo->capacity; i++) {
+        free(memo->entries[i].key);
+        free(memo->entries[i].price);
+    }
+    if (memo != NULL) {
+        free(memo->entries);
+        free(memo);
+    }
+}
+
+static struct memo_entry *entry_of(const struct price_memo *memo, const char *key)
+{
+    size_t at = (size_t)hash64_add_text(HASH64_START, key) & (memo->capacity - 1);
+    while (memo->entries[at].key != NULL && strcmp(memo->entries[at].key, key) != 0) {
+        at = (at + 1) & (memo->capacity - 1);
+    }
+    return &memo->entries[at];
+}
+
+const struct kernel_price *price_memo_find(const struct price_memo *memo, const char *key)
+{
+    return entry_of(memo, key)->price;
+}
+
+static void memo_grow(struct price_memo *memo)
+{
+    struct price_memo grown = { .capacity = memo->capacity * 2, .count = memo->count };
+    grown.entries = calloc(grown.capacity, sizeof *grown.entries);
+    SIM_ASSERT(grown.entries != NULL, "no memory for %zu prices", grown.capacity);
+    for (size_t i = 0; i < memo->capacity; i++) {
+        if (memo->entries[i].key != NULL) {
+            *entry_of(&grown, memo->entries[i].key) = memo->entries[i];
+        }
+    }
+    free(memo->entries);
+    *memo = grown;
+}
+
+const struct kernel_price *price_memo_add(struct price_memo *memo, const char *key, const struct kernel_price *price)
+{
+    if (memo->count * 2 >= memo->capacity) {
+        memo_grow(memo);
+    }
+    struct memo_entry *entry = entry_of(memo, key);
+    SIM_ASSERT(entry->key == NULL, "price of %s twice", key);
+    entry->key = strdup(key);
+    entry->price = malloc(sizeof *entry->price);
+    SIM_ASSERT(entry->key != NULL && entry->price != NULL, "no memory for a price");
+    *entry->price = *price;
+    memo->count++;
+    return entry->price;
+}
+
+void price_key(const struct reckon *reckon, const struct reckon_device *device, const struct kernel_price_request *request,
+               char key[PRICE_KEY_CAPACITY])
+{
+    int length = snprintf(key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d|%d|%.17g|%s/%s|%s",
+                          (unsigned long long)device->chip.hash, (unsigned long long)node_profile_hash(device->node),
+                          (int)reckon->options.chip_reference, (unsigned long long)reckon->options.seed, (int)request->cache,
+                          (int)request->exact, request->matrix_mhz, request->suite, request->kernel,
+                          request->params != NULL ? request->params : "");
+    SIM_ASSERT(length > 0 && length < PRICE_KEY_CAPACITY, "key of %s/%s is %d bytes long", request->suite, request->kernel, length);
+}
+
+/* ---- pricing */
+
+struct pricing {
+    struct kernel_price_machine machine;
+    const struct kernel_price_request **wanted;
+    struct kernel_price *prices; /* shared with the workers */
+    const struct reckon *reckon;
+};
+
+static void price_one(void *context, size_t index)
+{
+    struct pricing *pricing = context;
+    kernel_price_compute(&pricing->machine, pricing->wanted[index], &pricing->prices[index]);
+}
+
+static void price_tick(void *context, size_t done, size_t count)
+{
+    const struct pricing *pricing = context;
+    session_progress(pricing->reckon, "kernels priced", done, count);
+}
+
+struct kernel_price_machine session_machine(const struct reckon *reckon, const struct reckon_device *device)
+{
+    return (struct kernel_price_machine){
+        .chip = &device->chip, .node = device->node, .seed = reckon->options.seed,
+        .engine = reckon->options.chip_reference ? CHIP_ENGINE_REFERENCE : CHIP_ENGINE_FAST,
+    };
+}
+
+struct keyed { char *key; const struct kernel_price_request *request; };
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const struct keyed *)a)->key, ((const struct keyed *)b)->key);
+}
+
+/* The requests that the memo lacks, each key once, in key order. */
+static size_t missing_of(const struct reckon *reckon, const struct reckon_device *device,
+                         const struct kernel_price_request *requests, size_t count, struct keyed *keyed)
+{
+    char key[PRICE_KEY_CAPACITY];
+    size_t listed = 0, distinct = 0;
+    for (size_t i = 0; i < count; i++) {
+        price_key(reckon, device, &requests[i], key);
+        if (price_memo_find(reckon->memo, key) == NULL) {
+            keyed[listed] = (struct keyed){ strdup(key), &requests[i] };
+            SIM_ASSERT(keyed[listed].key != NULL, "no memory for %zu keys", count);
+            listed++;
+        }
+    }
+    qsort(keyed, listed, sizeof keyed[0], by_key);
+    for (size_t i = 0; i < listed; i++) {
+        if (distinct > 0 && strcmp(keyed[distinct - 1].key, keyed[i].key) == 0) {
+            free(keyed[i].key);
+        } else {
+            keyed[distinct++] = keyed[i];
+        }
+    }
+    return distinct;
+}
+
+enum sim_status session_price(struct reckon *reckon, const struct reckon_device *device,
+                              const struct kernel_price_request *requests, size_t count, struct sim_error *error)
+{
+    enum sim_status status = SIM_OK;
+    struct keyed *keyed = malloc((count + 1) * sizeof *keyed);
+    SIM_ASSERT(keyed != NULL, "no memory for %zu requests", count);
+    size_t distinct = missing_of(reckon, device, requests, count, keyed);
+    struct pricing pricing = { .machine = session_machine(reckon, device), .reckon = reckon,
+                               .wanted = malloc((distinct + 1) * sizeof(struct kernel_price_request *)),
+                               .prices = parallel_share(distinct * sizeof(struct kernel_price)) };
+    if (pricing.wanted == NULL || pricing.prices == NULL) {
+        status = sim_fail(error, SIM_NO_MEMORY, "no memory for %zu prices", distinct);
+    } else {
+        for (size_t i = 0; i < distinct; i++) {
+            pricing.wanted[i] = keyed[i].request;
+        }
+        status = parallel_run(reckon->options.jobs, distinct, price_one, &pricing, price_tick, &pricing, error);
+    }
+    for (size_t i = 0; i < distinct; i++) {
+        if (status == SIM_OK) {
+            price_memo_add(reckon->memo, keyed[i].key, &pricing.prices[i]);
+        }
+        free(keyed[i].key);
+    }
+    parallel_unshare(pricing.prices, distinct * sizeof(struct kernel_price));
+    free(pricing.wanted);
+    free(keyed);
+    return status;
+}
+
+const struct kernel_price *session_price_of(const struct reckon *reckon, const struct reckon_device *device,
+                                            const struct kernel_price_request *request)
+{
+    char key[PRICE_KEY_CAPACITY];
+    price_key(reckon, device, request, key);
+    const struct kernel_price *price = price_memo_find(reckon->memo, key);
+    SIM_ASSERT(price != NULL, "not priced: %s", key);
+    return price;
+}
+
+void session_progress(const struct reckon *reckon, const char *what, size_t done, size_t total)
+{
+    if (reckon->options.progress != NULL) {
+        reckon->options.progress(reckon->options.progress_context, what, done, total);
+    }
+}
+
+/* ---- notes and basis */
+
+void notes_add(struct reckon_notes *notes, const char *format, ...)
+{
+    char text[sizeof notes->text[0]];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length >= (int)sizeof text) {
+        strcpy(text + sizeof text - 4, "...");
+    }
+    for (size_t i = 0; i < notes->count; i++) {
+        if (strcmp(notes->text[i], text) == 0) {
+            return;
+        }
+    }
+    void *grown = realloc(notes->text, (notes->count + 1) * sizeof notes->text[0]);
+    SIM_ASSERT(grown != NULL, "no memory for %zu notes", notes->count);
+    notes->text = grown;
+    strcpy(notes->text[notes->count++], text);
+}
+
+void notes_free(struct reckon_notes *notes)
+{
+    free(notes->text);
+    *notes = (struct reckon_notes){ 0 };
+}
+
+void basis_add_chip(struct reckon_basis *basis, const struct chip_profile *chip)
+{
+    for (int i = 0; i < CHIP_NUMBERS; i++) {
+        if (chip->meta[i].source != NULL) {
+            basis->count[chip->meta[i].kind]++;
+        }
+    }
+}
+
+void basis_add_kinds(struct reckon_basis *basis, const struct value_kinds *kinds)
+{
+    for (int k = 0; k < PROFILE_KINDS; k++) {
+        basis->count[k] += kinds->count[k];
+    }
+}
+
+enum sim_status session_harness_read(const char *name, struct harness_profile *harness, struct sim_error *error)
+{
+    char path[DATA_PATH_CAPACITY];
+    enum sim_status status = data_path_find("devices/harness", "harness", name, path, error);
+    return status == SIM_OK ? harness_profile_read(path, harness, error) : status;
+}

@@ -1,0 +1,32 @@
+/* Small profiles of this folder (hosts, harnesses): every number carries value, unit, low, high, kind and source, as in
+ * device files. A table of the caller says which keys exist; it is the reader, the bounds and the manual in one. */
+#ifndef SIM_STEP_VALUE_TABLE_H
+#define SIM_STEP_VALUE_TABLE_H
+#include <stddef.h>
+#include "sim/core/chip_profile.h"
+#include "sim/core/json.h"
+#include "sim/core/status.h"
+
+struct value_row {
+    const char *key, *unit;
+    double min, max;
+    size_t offset; /* of a double in the caller's struct */
+    const char *help;
+};
+
+/* How many values of each kind a result rests on. */
+struct value_kinds {
+    size_t count[PROFILE_KINDS];
+};
+
+/* Read each row's value from the JSON object `values` into `target`, and count kinds (NULL: not wanted).
+ * Errors, one line with path, line and key: unknown or missing key, wrong unit, value outside [min, max] or outside its
+ * own [low, high], unknown kind, missing source. */
+enum sim_status value_table_read(const char *path, const struct json *values, const struct value_row *rows, size_t row_count,
+                                 void *target, struct value_kinds *kinds, struct sim_error *error);
+
+/* A required text or list of texts beside the values. Errors name path and key. */
+enum sim_status value_text_read(const char *path, const struct json *object, const char *key, char *out, size_t capacity,
+                                struct sim_error *error);
+
+#endif

@@ -1,0 +1,196 @@
+/* Joins the parts: a session, devices by name, and one kernel on a device. The step is in step/predict.c, the comparison
+ * with measurements in step/validate.c. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/core/data_path.h"
+#include "sim/reckon.h"
+#include "sim/step/parallel.h"
+#include "sim/step/session.h"
+
+enum sim_status reckon_create(const struct reckon_options *options, struct reckon **out, struct sim_error *error)
+{
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL) {
+        return sim_fail(error, SIM_NO_MEMORY, "no memory for a session");
+    }
+    (*out)->options = *options;
+    if ((*out)->options.jobs == 0) {
+        (*out)->options.jobs = parallel_default_jobs();
+    }
+    (*out)->memo = price_memo_create();
+    return SIM_OK;
+}
+
+void reckon_destroy(struct reckon *reckon)
+{
+    if (reckon != NULL) {
+        price_memo_destroy(reckon->memo);
+        free(reckon);
+    }
+}
+
+static enum sim_status device_read(const char *name, const char *node_name, struct reckon_device *device, struct sim_error *error)
+{
+    char path[DATA_PATH_CAPACITY];
+    enum sim_status status = data_path_find("devices", "device", name, path, error);
+    if (status == SIM_OK) {
+        status = chip_profile_read(path, &device->chip, error);
+    }
+    if (status == SIM_OK) {
+        status = data_path_find("devices/nodes", "node", node_name != NULL ? node_name : device->chip.node, path, error);
+    }
+    if (status == SIM_OK) {
+        status = node_profile_read(path, &device->node, error);
+    }
+    if (status == SIM_OK) {
+        status = data_path_find("devices/hosts", "host", device->chip.host, path, error);
+    }
+    return status == SIM_OK ? host_profile_read(path, &device->host, error) : status;
+}
+
+enum sim_status reckon_device_open(const struct reckon *reckon, const char *name, const char *node_name,
+                                   struct reckon_device **out, struct sim_error *error)
+{
+    (void)reckon;
+    struct reckon_device *device = calloc(1, sizeof *device);
+    if (device == NULL) {
+        return sim_fail(error, SIM_NO_MEMORY, "no memory for device %s", name);
+    }
+    enum sim_status status = device_read(name, node_name, device, error);
+    if (status != SIM_OK) {
+        reckon_device_close(device);
+        device = NULL;
+    }
+    *out = device;
+    return status;
+}
+
+void reckon_device_close(struct reckon_device *device)
+{
+    if (device != NULL) {
+        chip_profile_finish(&device->chip);
+        node_profile_destroy(device->node);
+        free(device);
+    }
+}
+
+const struct chip_profile *reckon_device_chip(const struct reckon_device *device)
+{
+    return &device->chip;
+}
+
+/* ---- one kernel */
+
+static enum harness_cache cache_of(enum reckon_cache cache)
+{
+    switch (cache) {
+    case RECKON_CACHE_CLEAN: return HARNESS_CACHE_CLEAN;
+    case RECKON_CACHE_OWN: return HARNESS_CACHE_OWN;
+    case RECKON_CACHE_PREDECESSOR: return HARNESS_CACHE_PREDECESSOR;
+    case RECKON_CACHE_FLUSHED: return HARNESS_CACHE_FLUSHED;
+    default: return HARNESS_CACHE_PROGRAM;
+    }
+}
+
+static void fill_times(const struct kernel_price *price, const struct reckon_device *device, const struct harness_profile *harness,
+                       struct reckon_kernel *kernel)
+{
+    double floor_us = harness != NULL ? harness->floor_us : 0;
+    double interval_us = harness != NULL ? harness->launch_interval_us : 0;
+    double error = 1.2816 * price->result.sampling_error; /* 80% of a normal spread */
+    kernel->device_us = price->device_us;
+    kernel->time_us = kernel_price_measured_us(price, &device->chip, floor_us, interval_us);
+    kernel->time_us_low = kernel->time_us - price->device_us * fmin(error, 1);
+    kernel->time_us_high = kernel->time_us + price->device_us * error;
+    /* Counters inside a kernel see the device alone, whatever measures around it. */
+    kernel->has_value = kernel_price_value(price, price->value_only ? price->device_us : kernel->time_us, &kernel->value);
+    memcpy(kernel->unit, price->value_unit, sizeof kernel->unit);
+    kernel->tflops = price->flops > 0 && kernel->time_us > 0 ? price->flops / kernel->time_us * 1e-6 : NAN;
+}
+
+static void fill_notes(const struct kernel_price *price, const struct kernel_price_request *request, struct reckon_kernel *kernel)
+{
+    for (size_t i = 0; i < price->assumption_count; i++) {
+        notes_add(&kernel->notes, "assumed: %s", price->assumptions[i].text);
+    }
+    if (price->result.sampled_fraction < 1) {
+        notes_add(&kernel->notes, "sampled: %.3g%% of the work simulated (--exact runs all of it)",
+                  price->result.sampled_fraction * 100);
+    }
+    if (request->cache != HARNESS_CACHE_PROGRAM) {
+        notes_add(&kernel->notes, "caches at the start: %s", harness_cache_text(request->cache));
+    }
+    if (price->result.matrix_share > KERNEL_PRICE_MATRIX_HEAVY) {
+        notes_add(&kernel->notes, "short run at the highest clock; sustained dense work is slower (predict prices it so)");
+    }
+}
+
+static void fill_kernel(const struct kernel_price *price, const struct reckon_device *device,
+                        const struct kernel_price_request *request, const struct harness_profile *harness,
+                        struct reckon_kernel *kernel)
+{
+    snprintf(kernel->device, sizeof kernel->device, "%s", device->chip.name);
+    snprintf(kernel->suite, sizeof kernel->suite, "%s", request->suite);
+    snprintf(kernel->kernel, sizeof kernel->kernel, "%s", request->kernel);
+    snprintf(kernel->harness, sizeof kernel->harness, "%s", harness != NULL ? harness->name : "");
+    kernel->params = strdup(request->params != NULL ? request->params : "");
+    SIM_ASSERT(kernel->params != NULL, "no memory for parameters");
+    kernel->result = price->result;
+    kernel->launches = price->launches;
+    fill_times(price, device, harness, kernel);
+    fill_notes(price, request, kernel);
+    basis_add_chip(&kernel->basis, &device->chip);
+    if (harness != NULL) {
+        basis_add_kinds(&kernel->basis, &harness->kinds);
+    }
+}
+
+enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device *device,
+                              const struct reckon_kernel_request *request, struct reckon_kernel **out,
+                              struct sim_error *error)
+{
+    struct harness_profile harness;
+    struct kernel_price_request priced = { .suite = request->suite, .kernel = request->kernel, .params = request->params,
+                                           .cache = cache_of(request->cache), .exact = request->exact };
+    *out = NULL;
+    if (request->params != NULL && strlen(request->params) > PRICE_KEY_CAPACITY / 2) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "parameters of %s/%s are longer than %d bytes", request->suite, request->kernel,
+                        PRICE_KEY_CAPACITY / 2);
+    }
+    if (request->harness != NULL) {
+        enum sim_status status = session_harness_read(request->harness, &harness, error);
+        if (status != SIM_OK) {
+            return status;
+        }
+        const struct harness_coverage *coverage = harness_covers(&harness, request->suite, request->kernel,
+                                                                 harness.library_count > 0 ? harness.libraries[0] : NULL);
+        if (priced.cache == HARNESS_CACHE_PROGRAM && coverage != NULL) {
+            priced.cache = coverage->cache;
+        }
+    }
+    enum sim_status status = session_price(reckon, device, &priced, 1, error);
+    if (status != SIM_OK) {
+        return status;
+    }
+    const struct kernel_price *price = session_price_of(reckon, device, &priced);
+    if (price->status != SIM_OK) {
+        return sim_fail(error, price->status, "%s", price->error);
+    }
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL) {
+        return sim_fail(error, SIM_NO_MEMORY, "no memory for an answer");
+    }
+    fill_kernel(price, device, &priced, request->harness != NULL ? &harness : NULL, *out);
+    return SIM_OK;
+}
+
+void reckon_kernel_free(struct reckon_kernel *kernel)
+{
+    if (kernel != NULL) {
+        free(kernel->params);
+        notes_free(&kernel->notes);
+        free(kernel);
+    }
+}
