@@ -1,0 +1,6 @@
+int cmd_devices(int argc, char **argv);
+
+int main(int argc, char **argv)
+{
+    return cmd_devices(argc, argv);
+}
