@@ -62,6 +62,14 @@ void kernel_program_adopt(struct wave_program *program, void *memory, void (*rel
     own->adopted[own->adopted_count++].release = release;
 }
 
+void *kernel_program_scratch(struct wave_program *program, size_t bytes)
+{
+    void *memory = calloc(1, bytes);
+    SIM_ASSERT(memory != NULL, "program %s: out of memory", program->name);
+    kernel_program_adopt(program, memory, free);
+    return memory;
+}
+
 size_t kernel_program_tensor_count(const struct wave_program *program)
 {
     return ((const struct kernel_program *)program)->tensor_count;

@@ -6,6 +6,8 @@
 
 /* The order is the order of `reckon kernel --help`. The HAVE_ guards fall when the dense files have landed. */
 static const struct kernel_definition *const lists[] = {
+    launch_kernels, latency_kernels, stream_kernels, alu_kernels, gather_kernels, atomic_kernels,
+    bounds_check_kernels, gis_kernels, tbe_kernels,
 #ifdef HAVE_DENSE_POINTWISE
     dense_pointwise_kernels,
 #endif
@@ -21,7 +23,7 @@ static const struct kernel_definition *const lists[] = {
 #ifdef HAVE_DENSE_SORT
     dense_sort_kernels,
 #endif
-    NULL,
+    memcpy_kernels,
 };
 
 #define LIST_COUNT (sizeof lists / sizeof lists[0])

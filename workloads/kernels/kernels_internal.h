@@ -98,6 +98,8 @@ struct wave_program *kernel_program_create(const char *name, size_t context_byte
 uint64_t kernel_program_tensor(struct wave_program *program, const char *name, double bytes);
 /* Free `memory` with `release` when the program is destroyed (at most 4). */
 void kernel_program_adopt(struct wave_program *program, void *memory, void (*release)(void *memory));
+/* Zeroed memory that the program owns (counts as adopted). Aborts if memory is short. */
+void *kernel_program_scratch(struct wave_program *program, size_t bytes);
 size_t kernel_program_tensor_count(const struct wave_program *program);
 struct kernel_tensor kernel_program_tensor_at(const struct wave_program *program, size_t index);
 static inline uint64_t kernel_tensor_address(size_t index) { return (uint64_t)(index + 1) << KERNEL_TENSOR_SHIFT; }
@@ -110,12 +112,48 @@ void kernel_program_grid(struct wave_program *program, uint64_t total_threads, u
 void kernel_plan_add(struct kernel_build *build, struct wave_program *program, double repeat);
 void kernel_plan_add_copy(struct kernel_build *build, enum kernel_launch_kind kind, double bytes);
 
+/* Work of one thread of an element-wise pass: before its load, between load and store. */
+struct kernel_map_cost {
+    uint32_t issue, valu, latency;             /* up to the load */
+    uint32_t after_issue, after_valu, after_latency; /* up to the store */
+    uint32_t registers;
+};
+
+/* ---- building blocks that several suites launch ---- */
+/* A radix sort of n (key, value) pairs by `bits` key bits (sort.c): 5 launches, 6 where bits are no multiple of 8. */
+void kernel_plan_add_sort(struct kernel_build *build, uint64_t n, uint32_t key_bytes, uint32_t value_bytes,
+                          uint32_t bits);
+/* The positions of the set flags among n (or of the heads of equal keys, read in place): two launches of 384-thread
+ * workgroups that chain their sums (sort.c). `item_bytes` are read per item, `out_bytes` written per selected one. */
+void kernel_plan_add_select(struct kernel_build *build, uint64_t n, uint32_t item_bytes, uint64_t selected,
+                            uint32_t out_bytes);
+/* Set `bytes` to a value: a grid of 128-thread workgroups, 16 bytes a lane. */
+void kernel_plan_add_fill(struct kernel_build *build, double bytes, double repeat);
+/* An element-wise pass over n items, one thread each: reads `in_bytes`, writes `out_bytes` per item. */
+void kernel_plan_add_map(struct kernel_build *build, const char *name, uint64_t n, uint32_t threads, uint32_t in_bytes,
+                         uint32_t out_bytes, struct kernel_map_cost cost);
+/* Whole key bits that number `count` values: the least b >= 1 with 2^b >= count. */
+uint32_t kernel_key_bits(uint64_t count);
+
 /* What the table's value column holds. */
 void kernel_value_per_time(struct kernel_build *build, double amount_per_us, const char *unit);
 void kernel_value_time(struct kernel_build *build, double amount, double factor, const char *unit);
 void kernel_value_count(struct kernel_build *build, double amount, const char *unit);
 
-/* ---- wave operations ------------------------------------------------------------------------------------------- */
+/* ---- wave operations -------------------------------------------------------------------------------------------
+ * How the costs of a step were read. The measuring programs were compiled with nvcc 13.0 -O3 -arch=sm_90 and the
+ * machine code was decoded instruction by instruction, control bits included; comments cite it as "sm_90: ...". (The
+ * flags of the measured binaries are not known; PyTorch's kernels were re-expressed and compiled the same way.)
+ *   issue, valu  instructions between one memory access and the next, memory, branch and uniform ones apart from vector
+ *                ones; one that runs at half rate (fp16 <-> fp32 conversion) counts 2.
+ *   latency      stall counts of those instructions beyond one cycle each: an in-order wave waits for them even when
+ *                nobody else wants the issue slot. A result that comes over a scoreboard without touching memory
+ *                (special register, constant, conversion, reciprocal) adds KERNEL_SPECIAL_CYCLES.
+ *   wait         where the first instruction that needs the loaded value stands.
+ * A program says the same on every machine; only the number of lanes changes it. */
+#define KERNEL_SPECIAL_CYCLES 24 /* assumed, 18 to 30: S2R, LDC, I2F, F2I, MUFU on recent NVIDIA chips */
+#define KERNEL_SHUFFLE_CYCLES 23 /* assumed, 20 to 25: SHFL, published microbenchmarks of the same generations */
+
 /* Begin an op. `wait`: earlier load ops that may still be in flight, 0 for none, WAVE_NO_WAIT to go on. */
 static inline void op_begin(struct wave_op *op, enum wave_op_kind kind, uint8_t wait)
 {

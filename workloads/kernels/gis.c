@@ -1,0 +1,265 @@
+/* gis: grouped index select. Forward gathers rows, one thread an element; backward scatters gradients, a wave walks 16
+ * consecutive rows column by column, with plain atomics or through a cache of two rows in registers. */
+#include "workloads/kernels/kernels_internal.h"
+
+#define GIS_SEED 11       /* the measuring program's */
+#define ROWS_PER_WAVE 16
+
+struct gis {
+    uint64_t n, rows, run; /* gathered rows; rows of the table; equal indices in a row */
+    uint64_t width;        /* elements of a row, fp32 */
+    uint64_t table, indices, gradient;
+    uint32_t lanes;
+};
+
+static uint64_t gis_row(const struct gis *k, uint64_t i)
+{
+    return splitmix64_at(GIS_SEED, i / k->run) % k->rows;
+}
+
+/* sm_90: 14 registers; 39 instructions with a division before the index load (149 cycles, seven scoreboard results), 12
+ * from it to the row load, 4 to the store. */
+static void gis_forward_next(const struct wave_program *program, const struct wave_window *window,
+                             struct wave_state *state, struct wave_op *op)
+{
+    const struct gis *k = program->context;
+    (void)window;
+    uint64_t first = wave_index(program, state) * k->lanes, total = k->n * k->width;
+    uint64_t end = min_u64(first + k->lanes, total);
+    if (first >= end || state->pc == 3) {
+        op_end(op);
+        return;
+    }
+    uint64_t row_first = first / k->width, row_last = (end - 1) / k->width;
+    op_lanes(op, end - first);
+    switch (state->pc++) {
+    case 0:
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 5, 34, 110 + 7 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->indices + row_first * 4, (row_last - row_first + 1) * 4);
+        return;
+    case 1:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 2, 10, 0);
+        for (uint64_t row = row_first; row <= row_last; row++) {
+            uint64_t from = max_u64(first, row * k->width), to = min_u64(end, (row + 1) * k->width);
+            op_span(op, k->table + (gis_row(k, row) * k->width + from - row * k->width) * 4, (to - from) * 4);
+        }
+        return;
+    default:
+        op_begin(op, WAVE_STORE, 0);
+        op_work(op, 2, 2, 1);
+        op_span(op, k->gradient + first * 4, (end - first) * 4);
+        op->work_units = 1;
+    }
+}
+
+/* Where a wave stands in backward: trip = column chunk x rows + row. */
+struct gis_place {
+    uint64_t row, lanes, column;
+    bool last_of_chunk;
+};
+
+static bool gis_place(const struct gis *k, const struct wave_program *program, const struct wave_state *state,
+                      uint64_t limit, struct gis_place *out)
+{
+    uint64_t first = wave_index(program, state) * ROWS_PER_WAVE;
+    uint64_t rows = first < k->n ? min_u64(ROWS_PER_WAVE, k->n - first) : 0;
+    if (rows == 0 || state->trip >= min_u64(rows * ceil_div(k->width, k->lanes), limit)) {
+        return false;
+    }
+    out->row = first + state->trip % rows;
+    out->column = state->trip / rows * k->lanes;
+    out->lanes = min_u64(k->lanes, k->width - out->column);
+    out->last_of_chunk = state->trip % rows == rows - 1;
+    return true;
+}
+
+static void gis_load(const struct gis *k, const struct gis_place *place, bool index, struct wave_op *op)
+{
+    if (index) {
+        op_span(op, k->indices + place->row * 4, 4);
+    } else {
+        op_span_apart(op, k->gradient + (place->row * k->width + place->column) * 4, place->lanes * 4);
+    }
+    op_lanes(op, place->lanes);
+}
+
+static void gis_add(const struct gis *k, uint64_t row, const struct gis_place *place, struct wave_op *op)
+{
+    op->atomic_type = WAVE_ATOMIC_FP32;
+    op->element_bytes = 4;
+    op_span(op, k->table + (row * k->width + place->column) * 4, place->lanes * 4);
+    op_lanes(op, place->lanes);
+}
+
+/* sm_90: 40 registers. Plain: per row 4 instructions to both loads (index and gradient, independent), then 9 (29 cycles)
+ * to the atomic; the next row's index load stands behind the atomic, which may alias. */
+static void gis_atomic_next(const struct wave_program *program, const struct wave_window *window,
+                            struct wave_state *state, struct wave_op *op)
+{
+    const struct gis *k = program->context;
+    struct gis_place place;
+    if (state->pc == 0) {
+        wave_first_trip(window, state);
+        op_begin(op, WAVE_COMPUTE, WAVE_NO_WAIT);
+        op_work(op, 7, 32, 62 + 4 * KERNEL_SPECIAL_CYCLES);
+        state->pc = 1;
+        return;
+    }
+    if (!gis_place(k, program, state, window->trip_limit, &place)) {
+        op_end(op);
+        return;
+    }
+    if (state->pc == 1) {
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 2, 2, 6);
+        gis_load(k, &place, true, op);
+        gis_load(k, &place, false, op);
+        state->pc = 2;
+        return;
+    }
+    op_begin(op, WAVE_ATOMIC, 0);
+    op_work(op, 1, 8, 20);
+    gis_add(k, gis_row(k, place.row), &place, op);
+    op->work_units = 1;
+    state->pc = 1;
+    state->trip++;
+}
+
+/* The cache of two rows. r[0] and r[1]: newest and oldest cached row, plus one (0: empty). r[2]: rows still to be
+ * flushed at the end of a column chunk. */
+enum gis_cached_step { CACHED_START, CACHED_INDEX, CACHED_GRADIENT, CACHED_DECIDE, CACHED_EVICT, CACHED_FLUSH };
+
+/* sm_90: per row the index load, the gradient load, then three dependent compare-and-branch pairs on the index alone
+ * (11 instructions, 56 cycles); a hit waits for the gradient and adds, a miss adds the oldest row to memory (6
+ * instructions, 30 cycles) while its own gradient is still on the way. */
+static void gis_cached_next(const struct wave_program *program, const struct wave_window *window,
+                            struct wave_state *state, struct wave_op *op)
+{
+    const struct gis *k = program->context;
+    struct gis_place place;
+    if (state->pc == CACHED_START) {
+        wave_first_trip(window, state);
+        op_begin(op, WAVE_COMPUTE, WAVE_NO_WAIT);
+        op_work(op, 7, 32, 62 + 4 * KERNEL_SPECIAL_CYCLES);
+        state->pc = CACHED_INDEX;
+        return;
+    }
+    if (!gis_place(k, program, state, window->trip_limit, &place)) {
+        op_end(op);
+        return;
+    }
+    uint64_t row = gis_row(k, place.row) + 1;
+    switch (state->pc) {
+    case CACHED_INDEX:
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 2, 1, 5);
+        gis_load(k, &place, true, op);
+        state->pc = CACHED_GRADIENT;
+        return;
+    case CACHED_GRADIENT:
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 1, 3, 6);
+        gis_load(k, &place, false, op);
+        state->pc = CACHED_DECIDE;
+        return;
+    case CACHED_DECIDE: {
+        bool hit = row == state->r[0] || row == state->r[1];
+        op_begin(op, WAVE_COMPUTE, hit ? 0 : 1);
+        op_work(op, 5, hit ? 8 : 6, hit ? 30 : 45);
+        op_lanes(op, place.lanes);
+        state->r[3] = hit ? 0 : state->r[1]; /* to be evicted */
+        if (!hit) {
+            state->r[1] = state->r[0];
+            state->r[0] = row;
+        }
+        break;
+    }
+    case CACHED_EVICT:
+        op_begin(op, WAVE_ATOMIC, WAVE_NO_WAIT);
+        op_work(op, 1, 6, 23);
+        gis_add(k, state->r[3] - 1, &place, op);
+        state->r[3] = 0;
+        break;
+    default: /* CACHED_FLUSH: newest first */
+        op_begin(op, WAVE_ATOMIC, 0);
+        op_work(op, 5, 11, 29);
+        gis_add(k, (state->r[0] != 0 ? state->r[0] : state->r[1]) - 1, &place, op);
+        state->r[state->r[0] != 0 ? 0 : 1] = 0;
+        break;
+    }
+    if (state->r[3] != 0) {
+        state->pc = CACHED_EVICT;
+    } else if (place.last_of_chunk && (state->r[0] != 0 || state->r[1] != 0)) {
+        state->pc = CACHED_FLUSH;
+    } else {
+        op->work_units = 1;
+        state->pc = CACHED_INDEX;
+        state->trip++;
+    }
+}
+
+enum gis_variant { GIS_FORWARD, GIS_ATOMIC, GIS_CACHED };
+
+static void gis_build(struct kernel_build *build, enum gis_variant variant)
+{
+    uint64_t width = kernel_param_integer(build, "D", 1, 65536);
+    uint64_t rows = kernel_param_integer(build, "rows", 1, 1ull << 31);
+    uint64_t run = kernel_param_integer_or(build, "run", 1, 1ull << 31, 1, NULL);
+    uint64_t n = kernel_param_integer_or(build, "n", ROWS_PER_WAVE, 1ull << 31, 1ull << 21, NULL);
+    kernel_require_hbm(build, 4.0 * (double)width * ((double)rows + (double)n), "table and gradient");
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    static const wave_next steps[] = { gis_forward_next, gis_atomic_next, gis_cached_next };
+    static const char *const names[] = { "gis forward", "gis backward, atomics", "gis backward, two-row cache" };
+    struct wave_program *program = kernel_program_create(names[variant], sizeof(struct gis), steps[variant]);
+    struct gis *k = program->context;
+    *k = (struct gis){ .n = n, .rows = rows, .run = run, .width = width, .lanes = build->machine->lanes };
+    k->table = kernel_program_tensor(program, "table", 4.0 * (double)rows * (double)width);
+    k->indices = kernel_program_tensor(program, "indices", 4.0 * (double)n);
+    k->gradient = kernel_program_tensor(program, "gradient", 4.0 * (double)n * (double)width);
+    if (variant == GIS_FORWARD) {
+        program->registers_per_lane = 14;
+        kernel_program_grid(program, n * width, 256, k->lanes);
+        program->work_units_total = ceil_div(n * width, k->lanes);
+    } else {
+        /* The grid is sized for whole groups of 16 rows; what its last workgroup has over covers the rest. */
+        program->registers_per_lane = 40;
+        kernel_program_grid(program, n / ROWS_PER_WAVE * k->lanes, 256, k->lanes);
+        uint64_t walked = min_u64(n, program->workgroups * program->waves_per_workgroup * ROWS_PER_WAVE);
+        program->work_units_total = walked * ceil_div(width, k->lanes);
+        program->trips_per_wave = ROWS_PER_WAVE * ceil_div(width, k->lanes);
+        program->flops = (double)walked * (double)width;
+        build->plan->flops = program->flops;
+    }
+    program->l2_footprint_bytes = 4.0 * (double)width * ((double)min_u64(rows, ceil_div(n, run)) + (double)n);
+    kernel_plan_add(build, program, 1);
+    kernel_value_per_time(build, 2.0 * (double)n * (double)width * 4 * 1e-6, "TB/s");
+}
+
+static void forward_build(struct kernel_build *build)
+{
+    gis_build(build, GIS_FORWARD);
+}
+
+static void backward_atomic_build(struct kernel_build *build)
+{
+    gis_build(build, GIS_ATOMIC);
+}
+
+static void backward_cached_build(struct kernel_build *build)
+{
+    gis_build(build, GIS_CACHED);
+}
+
+#define GIS_HELP "D (fp32 elements of a row), rows (of the table), run (equal indices in a row, 1), n (2^21)"
+
+const struct kernel_definition gis_kernels[] = {
+    { "gis", "forward", "gather n rows, one thread an element", GIS_HELP, forward_build },
+    { "gis", "backward_atomic", "scatter-add n gradients, an atomic per row and column", GIS_HELP,
+      backward_atomic_build },
+    { "gis", "backward_cached", "the same through a cache of two rows per column", GIS_HELP, backward_cached_build },
+    { .suite = NULL },
+};

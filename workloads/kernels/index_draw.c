@@ -1,0 +1,252 @@
+#include "workloads/kernels/index_draw_internal.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *checked(void *memory)
+{
+    SIM_ASSERT(memory != NULL, "index draws: out of memory");
+    return memory;
+}
+
+/* ---- unbounded Zipf ---- */
+
+/* zeta(alpha) by Euler-Maclaurin after `head` terms. */
+static double zeta(double alpha)
+{
+    double sum = 0, n = INDEX_ZIPF_HEAD;
+    for (int k = 1; k < INDEX_ZIPF_HEAD; k++) {
+        sum += pow(k, -alpha);
+    }
+    return sum + pow(n, 1 - alpha) / (alpha - 1) + pow(n, -alpha) / 2 + alpha * pow(n, -alpha - 1) / 12;
+}
+
+void zipf_table_init(struct zipf_table *table, double alpha)
+{
+    SIM_ASSERT(alpha > 1, "zipf alpha %g", alpha);
+    table->alpha = alpha;
+    table->zeta = zeta(alpha);
+    double sum = 0;
+    for (int i = 0; i < INDEX_ZIPF_HEAD; i++) {
+        sum += pow(i + 1, -alpha) / table->zeta;
+        table->cumulative[i] = sum;
+    }
+    int i = 0;
+    for (int g = 0; g <= INDEX_ZIPF_HEAD; g++) {
+        while (i < INDEX_ZIPF_HEAD - 1 && table->cumulative[i] <= (double)g / INDEX_ZIPF_HEAD) {
+            i++;
+        }
+        table->guide[g] = (uint16_t)i;
+    }
+}
+
+uint64_t zipf_table_row(const struct zipf_table *table, uint64_t rows, uint64_t seed, uint64_t position)
+{
+    for (uint64_t attempt = 0;; attempt++) {
+        uint64_t bits = splitmix64_at(seed + (attempt << 48), position) >> 11;
+        double u = (double)bits * 0x1.0p-53;
+        if (u < table->cumulative[INDEX_ZIPF_HEAD - 1]) {
+            uint32_t i = table->guide[bits >> 41];
+            while (table->cumulative[i] <= u) {
+                i++;
+            }
+            return (i + 1) % rows;
+        }
+        /* P(rank > x) = (x + 1/2)^(1 - alpha) / ((alpha - 1) zeta), the midpoint rule. */
+        double x = pow((1 - u) * (table->alpha - 1) * table->zeta, -1 / (table->alpha - 1)) + 0.5;
+        if (x < 9e18) {
+            return (uint64_t)x % rows;
+        }
+    }
+}
+
+/* ---- sources ---- */
+
+/* The `length` smallest distinct of 3 x length draws, ascending; where fewer are distinct, uniform rows follow. */
+static void fbgemm_bag(const struct index_source *source, uint64_t bag, uint32_t *out, uint32_t *draws)
+{
+    uint64_t count = 3 * source->length, kept = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        draws[i] = (uint32_t)zipf_table_row(source->zipf, source->rows, source->seed, bag * count + i);
+    }
+    /* Rows below the bound are found by a bitmap; most bags need no others. */
+    enum { BOUND = 2048 };
+    uint64_t seen[BOUND / 64] = { 0 };
+    for (uint64_t i = 0; i < count; i++) {
+        if (draws[i] < BOUND) {
+            seen[draws[i] / 64] |= 1ull << draws[i] % 64;
+        }
+    }
+    for (uint32_t word = 0; word < BOUND / 64; word++) {
+        for (uint64_t bits = seen[word]; bits != 0 && kept < source->length; bits &= bits - 1) {
+            out[kept++] = word * 64 + (uint32_t)__builtin_ctzll(bits);
+        }
+    }
+    while (kept < source->length) {
+        uint32_t next = UINT32_MAX, above = kept > 0 ? out[kept - 1] : 0;
+        for (uint64_t i = 0; i < count; i++) {
+            bool larger = kept == 0 || draws[i] > above;
+            next = draws[i] >= BOUND && larger && draws[i] < next ? draws[i] : next;
+        }
+        if (next == UINT32_MAX) {
+            break;
+        }
+        out[kept++] = next;
+    }
+    for (uint64_t i = 0; kept < source->length; i++) {
+        out[kept++] = (uint32_t)(splitmix64_at(source->seed + 1, bag * source->length + i) % source->rows);
+    }
+}
+
+static void fill_pool(struct index_source *source)
+{
+    source->pool_bags = min_u64(source->bags, INDEX_POOL_BAGS);
+    source->pool = checked(calloc(source->pool_bags * source->length, sizeof *source->pool));
+    uint32_t *draws = checked(calloc(3 * source->length, sizeof *draws));
+    for (uint64_t bag = 0; bag < source->pool_bags; bag++) {
+        fbgemm_bag(source, bag, source->pool + bag * source->length, draws);
+    }
+    free(draws);
+}
+
+struct index_source *index_source_create(enum index_kind kind, double alpha, uint64_t tables, uint64_t bags,
+                                         uint64_t length, uint64_t rows, uint64_t seed)
+{
+    struct index_source *source = checked(calloc(1, sizeof *source));
+    *source = (struct index_source){ .kind = kind, .tables = tables, .bags = bags, .length = length, .rows = rows,
+                                     .seed = seed, .users = 1 };
+    if (kind != INDEX_UNIFORM) {
+        source->zipf = checked(calloc(1, sizeof *source->zipf));
+        zipf_table_init(source->zipf, alpha);
+    }
+    if (kind == INDEX_FBGEMM_ZIPF) {
+        fill_pool(source);
+    }
+    return source;
+}
+
+struct index_source *index_source_share(struct index_source *source)
+{
+    source->users++;
+    return source;
+}
+
+void index_source_release(void *memory)
+{
+    struct index_source *source = memory;
+    if (source != NULL && --source->users == 0) {
+        free(source->zipf);
+        free(source->pool);
+        free(source);
+    }
+}
+
+uint64_t index_source_row(const struct index_source *source, uint64_t table, uint64_t bag, uint64_t place)
+{
+    uint64_t flat = (table * source->bags + bag) * source->length + place;
+    switch (source->kind) {
+    case INDEX_UNIFORM:
+        return splitmix64_at(source->seed, flat) % source->rows;
+    case INDEX_ZIPF:
+        return zipf_table_row(source->zipf, source->rows, source->seed, flat);
+    default: {
+        /* Another table: the same bags, met in another order. */
+        uint64_t at = (bag + splitmix64_at(source->seed, table)) % source->pool_bags;
+        return source->pool[at * source->length + place];
+    }
+    }
+}
+
+/* ---- runs ---- */
+
+static int compare_rows(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Runs from counts per row; `scale` lookups for each counted one, so that they sum to `lookups`. */
+static void runs_append(struct run_table *runs, uint32_t row, uint64_t counted, double scale)
+{
+    runs->rows[runs->count] = row;
+    runs->starts[runs->count + 1] = (uint32_t)min_u64(
+        runs->lookups, (uint64_t)llround((double)counted * scale));
+    runs->count++;
+}
+
+/* Cumulative counts by row: a count array where the table is small, a sorted list of draws where it is not. */
+static void runs_fill(struct run_table *runs, const struct index_source *source, uint64_t bags, double scale)
+{
+    uint64_t drawn = bags * source->length, counted = 0;
+    if (source->rows <= 1u << 26) {
+        uint32_t *counts = checked(calloc(source->rows, sizeof *counts));
+        for (uint64_t bag = 0; bag < bags; bag++) {
+            for (uint64_t place = 0; place < source->length; place++) {
+                counts[index_source_row(source, 0, bag, place)]++;
+            }
+        }
+        for (uint64_t row = 0; row < source->rows; row++) {
+            if (counts[row] > 0) {
+                counted += counts[row];
+                runs_append(runs, (uint32_t)row, counted, scale);
+            }
+        }
+        free(counts);
+        return;
+    }
+    uint32_t *draws = checked(calloc(drawn, sizeof *draws));
+    for (uint64_t i = 0; i < drawn; i++) {
+        draws[i] = (uint32_t)index_source_row(source, 0, i / source->length, i % source->length);
+    }
+    qsort(draws, drawn, sizeof *draws, compare_rows);
+    for (uint64_t i = 0; i < drawn; i++) {
+        if (i + 1 == drawn || draws[i + 1] != draws[i]) {
+            runs_append(runs, draws[i], i + 1, scale);
+        }
+    }
+    free(draws);
+}
+
+struct run_table *run_table_create(const struct index_source *source)
+{
+    uint64_t lookups = source->bags * source->length;
+    SIM_ASSERT(lookups < UINT32_MAX, "%llu lookups in one table", (unsigned long long)lookups);
+    SIM_ASSERT(source->rows <= UINT32_MAX, "%llu rows in one table", (unsigned long long)source->rows);
+    uint64_t bags = min_u64(source->bags, max_u64(1, RUN_TABLE_DRAWS / source->length));
+    uint64_t most = min_u64(source->rows, bags * source->length);
+    struct run_table *runs = checked(calloc(1, sizeof *runs));
+    runs->users = 1;
+    runs->lookups = lookups;
+    runs->rows = checked(calloc(most, sizeof *runs->rows));
+    runs->starts = checked(calloc(most + 1, sizeof *runs->starts));
+    runs_fill(runs, source, bags, (double)source->bags / (double)bags);
+    for (uint64_t run = 1; run < runs->count; run++) {
+        runs->longest = run_table_length(runs, run) > run_table_length(runs, runs->longest) ? run : runs->longest;
+    }
+    return runs;
+}
+
+struct run_table *run_table_share(struct run_table *runs)
+{
+    runs->users++;
+    return runs;
+}
+
+void run_table_release(void *memory)
+{
+    struct run_table *runs = memory;
+    if (runs != NULL && --runs->users == 0) {
+        free(runs->rows);
+        free(runs->starts);
+        free(runs);
+    }
+}
+
+uint64_t run_table_bag(const struct run_table *runs, const struct index_source *source, uint64_t table, uint64_t run,
+                       uint64_t j)
+{
+    uint64_t key = (table << 32 | runs->rows[run]) * 0x9E3779B97F4A7C15ull;
+    double place = (double)(splitmix64_at(source->seed ^ key, j) >> 11) * 0x1.0p-53;
+    double position = ((double)j + place) / (double)run_table_length(runs, run) * (double)runs->lookups;
+    return min_u64((uint64_t)position / source->length, source->bags - 1);
+}

@@ -1,0 +1,79 @@
+/* Which row a lookup asks for: the generators of the measuring programs, drawn lazily. A draw is a pure function of its
+ * position (table, bag, place in the bag), so that waves may be replayed, sampled and run in any order, and so that forward,
+ * backward and sort of one plan see the same indices. */
+#ifndef WORKLOADS_KERNELS_INDEX_DRAW_INTERNAL_H
+#define WORKLOADS_KERNELS_INDEX_DRAW_INTERNAL_H
+#include "workloads/kernels/kernels_internal.h"
+
+enum index_kind {
+    INDEX_UNIFORM,          /* splitmix64 modulo rows, in the order of the flat index array: exactly the measured draws */
+    INDEX_ZIPF,             /* numpy's unbounded Zipf modulo rows */
+    INDEX_FBGEMM_ZIPF,      /* per bag 3 L Zipf draws modulo rows, of which the L smallest distinct, ascending */
+};
+
+#define INDEX_ZIPF_HEAD 4096
+
+/* Unbounded Zipf by inversion: a table of the first ranks with a guide, the tail by its integral.
+ * Error of the tail's distribution function: below 1e-8 (second order of the midpoint rule at rank 4096). */
+struct zipf_table {
+    double alpha, zeta;
+    double cumulative[INDEX_ZIPF_HEAD];       /* P(rank <= i + 1) */
+    uint16_t guide[INDEX_ZIPF_HEAD + 1];      /* first i with cumulative[i] > g / INDEX_ZIPF_HEAD */
+};
+
+void zipf_table_init(struct zipf_table *table, double alpha); /* requires alpha > 1 */
+/* The rank, modulo `rows`, of draw `position` of stream `seed`; ranks beyond 9e18 are drawn again, as measured. */
+uint64_t zipf_table_row(const struct zipf_table *table, uint64_t rows, uint64_t seed, uint64_t position);
+
+/* The lookups of one operator: `tables` tables of `rows` rows, `bags` bags per table, `length` lookups a bag. */
+struct index_source {
+    enum index_kind kind;
+    uint64_t tables, bags, length, rows, seed;
+    struct zipf_table *zipf; /* NULL for uniform */
+    uint32_t *pool;          /* INDEX_FBGEMM_ZIPF: the real bags of one table, [pool_bags][length]; other tables take the
+                                same bags in another order */
+    uint64_t pool_bags;
+    uint32_t users;          /* programs that hold it */
+};
+
+/* Bags of a pool: more would only repeat the distribution. */
+#define INDEX_POOL_BAGS 65536
+
+struct index_source *index_source_create(enum index_kind kind, double alpha, uint64_t tables, uint64_t bags,
+                                         uint64_t length, uint64_t rows, uint64_t seed);
+struct index_source *index_source_share(struct index_source *source);
+void index_source_release(void *source); /* freed when the last user lets go */
+
+/* The row of lookup `place` of bag `bag` of table `table`. */
+uint64_t index_source_row(const struct index_source *source, uint64_t table, uint64_t bag, uint64_t place);
+
+/* One table's lookups, sorted: what a sort by row leaves. Runs are the distinct rows in ascending order. */
+struct run_table {
+    uint64_t lookups;      /* of the table */
+    uint64_t count;        /* runs */
+    uint32_t *rows;        /* [count], ascending */
+    uint32_t *starts;      /* [count + 1]: first lookup of each run in sorted order */
+    uint64_t longest;      /* run with the most lookups, the first of them */
+    uint32_t users;
+};
+
+/* Draws at most this many lookups; a longer table's counts are scaled up from them, which the caller should note. */
+#define RUN_TABLE_DRAWS 16777216ull
+
+/* Of table 0; the others are alike. Requires bags x length < 2^32. */
+struct run_table *run_table_create(const struct index_source *source);
+struct run_table *run_table_share(struct run_table *runs);
+void run_table_release(void *runs);
+
+static inline uint64_t run_table_length(const struct run_table *runs, uint64_t run)
+{
+    return runs->starts[run + 1] - runs->starts[run];
+}
+
+/* The bag that the j-th of a run's lookups belongs to. A stable sort keeps the order of bags, so the positions are the
+ * order statistics of the run's draws: one in each of `length` equal parts, at a hashed place. Runs so long that a bag
+ * holds several keep them together. */
+uint64_t run_table_bag(const struct run_table *runs, const struct index_source *source, uint64_t table, uint64_t run,
+                       uint64_t j);
+
+#endif

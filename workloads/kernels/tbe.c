@@ -1,0 +1,450 @@
+/* tbe: table-batched embedding bags as the measuring program writes them: a wave per bag, sum pooling; backward by
+ * atomics, or sorted: a radix sort of (row, bag) pairs and then a wave per distinct row, which walks its lookups one
+ * after the other, so that the hottest row bounds the kernel. */
+#include "workloads/kernels/index_draw_internal.h"
+
+#define TBE_SEED 5 /* the measuring program's */
+#define THREADS 256
+
+struct tbe {
+    struct index_source *source;
+    struct run_table *runs; /* sorted backward only */
+    uint64_t tables, bags, length, rows;
+    uint32_t width, element_bytes, row_bytes, lanes, chunk; /* chunk: bytes that all lanes read at 16 B each */
+    uint64_t weights, indices, output;                     /* output: of forward; the gradient in backward */
+    uint64_t segments, keys, values;                       /* sorted backward */
+};
+
+static uint64_t tbe_row_address(const struct tbe *k, uint64_t table, uint64_t row)
+{
+    return k->weights + (table * k->rows + row) * k->row_bytes;
+}
+
+/* Pooled rows lie by bag, then table. */
+static uint64_t tbe_output_address(const struct tbe *k, uint64_t table, uint64_t bag)
+{
+    return k->output + (bag * k->tables + table) * k->row_bytes;
+}
+
+/* One instruction reads 16 bytes a lane; wider rows take a second one (the compiled loop has two). */
+static void tbe_span(const struct tbe *k, struct wave_op *op, uint64_t address)
+{
+    for (uint32_t at = 0; at < k->row_bytes; at += k->chunk) {
+        op_span_apart(op, address + at, min_u64(k->chunk, k->row_bytes - at));
+    }
+    op_lanes(op, min_u64(k->lanes, ceil_div(k->row_bytes, 16)));
+}
+
+static void tbe_lookups(const struct tbe *k, uint64_t table, uint64_t bag, uint64_t first, uint64_t count,
+                        struct wave_op *op)
+{
+    for (uint64_t i = first; i < first + count; i++) {
+        tbe_span(k, op, tbe_row_address(k, table, index_source_row(k->source, table, bag, i)));
+    }
+}
+
+/* ---- forward ---- */
+
+/* r[0]: lookups of the unrolled trip. pc: 0 start, 1 indices, 2.. rows of a trip, last: output. */
+enum forward_step { FORWARD_START, FORWARD_INDICES, FORWARD_ROWS, FORWARD_OUTPUT, FORWARD_END };
+
+/* sm_90, unrolled by 4: four index loads, then the rows in groups that wait for each other, as registers allow.
+ *   fp32: 44 registers; rows {0,1} then {2,3}; 93 instructions a trip: 9 to the indices (14 cycles), 27 to the first
+ *         rows (76), 31 to the others (59), 26 to the branch (34). A remainder lookup: 43 (94).
+ *   fp16: 52 registers; rows {0}, {1}, {2,3}; 186 instructions: 7 (13), 12 (48), 49 (107), 36 (83), 82 (143), 64 of
+ *         them half-rate conversions, of which the second half is predicated off where a row fits one instruction.
+ *         A remainder lookup: 67 (141), 16 conversions. */
+struct forward_group {
+    uint8_t first, count;
+    uint16_t issue, valu, latency;
+};
+
+static const struct forward_group fp32_groups[] = { { 0, 2, 4, 23, 49 }, { 2, 2, 4, 27, 28 } };
+static const struct forward_group fp16_groups[] = { { 0, 1, 2, 10, 36 }, { 1, 1, 2, 47, 58 }, { 2, 2, 4, 32, 47 } };
+
+static void tbe_forward_next(const struct wave_program *program, const struct wave_window *window,
+                             struct wave_state *state, struct wave_op *op)
+{
+    const struct tbe *k = program->context;
+    bool half = k->element_bytes == 2;
+    const struct forward_group *groups = half ? fp16_groups : fp32_groups;
+    uint32_t group_count = half ? 3 : 2;
+    uint32_t conversions = half ? (k->row_bytes > k->chunk ? 16 : 8) : 0; /* per row, that run */
+    uint64_t wave = wave_index(program, state), table = wave / k->bags, bag = wave % k->bags;
+    if (wave >= k->tables * k->bags) {
+        op_end(op);
+        return;
+    }
+    uint64_t limit = min_u64(k->length, window->trip_limit);
+    switch (state->pc) {
+    case FORWARD_START:
+        wave_first_trip(window, state);
+        op_begin(op, WAVE_COMPUTE, WAVE_NO_WAIT);
+        op_work(op, half ? 21 : 11, half ? 72 : 65, (half ? 171 : 162) + 6 * KERNEL_SPECIAL_CYCLES);
+        op_lanes(op, k->lanes);
+        state->pc = FORWARD_INDICES;
+        return;
+    case FORWARD_INDICES:
+        if (state->trip >= limit) {
+            op_begin(op, WAVE_STORE, 0);
+            op_work(op, half ? 16 : 10, half ? 113 + 2 * conversions : 45, half ? 127 : 51);
+            tbe_span(k, op, tbe_output_address(k, table, bag));
+            state->pc = FORWARD_END;
+            return;
+        }
+        state->r[0] = limit - state->trip >= 4 ? 4 : 1;
+        state->r[1] = 0; /* group */
+        op_begin(op, WAVE_LOAD, 0);
+        if (state->r[0] == 4) {
+            op_work(op, half ? 7 : 5, half ? 82 + 2 * conversions : 30, half ? 67 : 13);
+        } else {
+            op_work(op, half ? 4 : 2, half ? 45 + conversions : 21, half ? 26 : 13);
+        }
+        for (uint64_t i = 0; i < state->r[0]; i++) {
+            op_span_apart(op, k->indices + (wave * k->length + state->trip + i) * 4, 4);
+        }
+        op_lanes(op, k->lanes);
+        state->pc = FORWARD_ROWS;
+        return;
+    case FORWARD_ROWS: {
+        bool unrolled = state->r[0] == 4;
+        struct forward_group group = unrolled ? groups[state->r[1]] : (struct forward_group){ 0, 1, 2, 10, 26 };
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, group.issue, group.valu + (group.first > 0 ? conversions : 0), group.latency);
+        tbe_lookups(k, table, bag, state->trip + group.first, group.count, op);
+        state->r[1]++;
+        op->work_units = group.count;
+        if (!unrolled || state->r[1] == group_count) {
+            state->trip += state->r[0];
+            state->pc = FORWARD_INDICES;
+        }
+        return;
+    }
+    default:
+        op_end(op);
+    }
+}
+
+/* ---- backward by atomics ---- */
+
+/* A row is walked in pieces of one 4-byte element (fp32, or two halves) per lane: gradient load, atomic, in turn; the
+ * index load of the next lookup stands behind the last atomic. r[0]: piece.
+ * sm_90, per lookup: 8 instructions to the index; the first piece's gradient load 20 more (48 cycles), a further one 4
+ * (11 to 15); atomics 4 to 10. Packed fp16 takes the generic-address path, 18 instructions (82 cycles) an atomic less
+ * the path not taken (11, 54). Registers: fp32 32, fp16 31. */
+enum scatter_step { SCATTER_START, SCATTER_INDEX, SCATTER_GRADIENT, SCATTER_ADD };
+
+static void tbe_scatter_next(const struct wave_program *program, const struct wave_window *window,
+                             struct wave_state *state, struct wave_op *op)
+{
+    const struct tbe *k = program->context;
+    bool half = k->element_bytes == 2;
+    uint64_t wave = wave_index(program, state), table = wave / k->bags, bag = wave % k->bags;
+    if (wave >= k->tables * k->bags) {
+        op_end(op);
+        return;
+    }
+    uint64_t piece_bytes = k->lanes * 4ull, offset = state->r[0] * piece_bytes;
+    uint64_t bytes = offset < k->row_bytes ? min_u64(piece_bytes, k->row_bytes - offset) : 0;
+    switch (state->pc) {
+    case SCATTER_START:
+        wave_first_trip(window, state);
+        op_begin(op, WAVE_COMPUTE, WAVE_NO_WAIT);
+        op_work(op, 11, 70, 150 + 6 * KERNEL_SPECIAL_CYCLES);
+        op_lanes(op, k->lanes);
+        state->pc = SCATTER_INDEX;
+        return;
+    case SCATTER_INDEX:
+        if (state->trip >= min_u64(k->length, window->trip_limit)) {
+            op_end(op);
+            return;
+        }
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, half ? 4 : 3, 7, half ? 26 : 15);
+        op_span(op, k->indices + (wave * k->length + state->trip) * 4, 4);
+        op_lanes(op, k->lanes);
+        state->pc = SCATTER_GRADIENT;
+        return;
+    case SCATTER_GRADIENT:
+        op_begin(op, WAVE_LOAD, state->r[0] == 0 ? 0 : WAVE_NO_WAIT);
+        op_work(op, state->r[0] == 0 ? 6 : 2, state->r[0] == 0 ? (half ? 20 : 14) : 3,
+                state->r[0] == 0 ? (half ? 31 : 28) : 10);
+        op_span(op, tbe_output_address(k, table, bag) + offset, bytes);
+        op_lanes(op, bytes / 4);
+        state->pc = SCATTER_ADD;
+        return;
+    default:
+        op_begin(op, WAVE_ATOMIC, 0);
+        op_work(op, half ? 4 : 2, half ? 3 : 3, half ? 28 : 6);
+        op->atomic_type = half ? WAVE_ATOMIC_PACKED16 : WAVE_ATOMIC_FP32;
+        op->element_bytes = 4;
+        op_span(op, tbe_row_address(k, table, index_source_row(k->source, table, bag, state->trip)) + offset, bytes);
+        op_lanes(op, bytes / 4);
+        if (offset + bytes < k->row_bytes) {
+            state->r[0]++;
+            state->pc = SCATTER_GRADIENT;
+            return;
+        }
+        op->work_units = 1;
+        state->r[0] = 0;
+        state->trip++;
+        state->pc = SCATTER_INDEX;
+    }
+}
+
+/* ---- sorted backward ---- */
+
+enum sorted_step { SORTED_BOUNDS, SORTED_VALUES, SORTED_ROWS, SORTED_KEY, SORTED_WEIGHT, SORTED_UPDATE, SORTED_END };
+
+/* sm_90. Per distinct row: both segment bounds, then its lookups, then key, weight row, store.
+ *   fp32: 40 registers, unrolled by 4: 13 instructions to the four bag numbers (30 cycles), 94 to the rows {0,1} with a
+ *         division each (281), 36 to {2,3} (118), 25 after (33). A single lookup: 28 (105), 14 (23).
+ *   fp16: 48 registers, unrolled by 2: 24 (56), 67 (250) to both rows, 67 after (113), 32 conversions (half of them
+ *         predicated off where a row fits one instruction). A single lookup: 42 (148), 57 (100).
+ * r[0]: lookups of the trip, r[1]: group within it. */
+static void tbe_sorted_next(const struct wave_program *program, const struct wave_window *window,
+                            struct wave_state *state, struct wave_op *op)
+{
+    const struct tbe *k = program->context;
+    bool half = k->element_bytes == 2;
+    uint64_t segment = wave_index(program, state), table = segment / k->runs->count, run = segment % k->runs->count;
+    if (table >= k->tables) {
+        op_end(op);
+        return;
+    }
+    uint64_t length = run_table_length(k->runs, run), first = table * k->runs->lookups + k->runs->starts[run];
+    uint64_t limit = min_u64(length, window->trip_limit), unroll = half ? 2 : 4;
+    uint32_t conversions = half ? (k->row_bytes > k->chunk ? 16 : 8) : 0;
+    uint64_t weight = tbe_row_address(k, table, k->runs->rows[run]);
+    switch (state->pc) {
+    case SORTED_BOUNDS:
+        wave_first_trip(window, state);
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, half ? 10 : 13, 14, 41 + 3 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->segments + segment * 4, segment + 1 < k->tables * k->runs->count ? 8 : 4);
+        op_lanes(op, k->lanes);
+        state->pc = SORTED_VALUES;
+        return;
+    case SORTED_VALUES:
+        if (state->trip >= limit) {
+            op_begin(op, WAVE_LOAD, 0);
+            op_work(op, 4, 5, 4 + KERNEL_SPECIAL_CYCLES);
+            op_span(op, k->keys + first * 4, 4);
+            op_lanes(op, k->lanes);
+            state->pc = SORTED_WEIGHT;
+            return;
+        }
+        state->r[0] = limit - state->trip >= unroll ? unroll : 1;
+        state->r[1] = 0;
+        op_begin(op, WAVE_LOAD, 0);
+        if (state->trip == window->trip_first) {
+            op_work(op, 9, 41, 68 + 3 * KERNEL_SPECIAL_CYCLES);
+        } else if (state->r[0] == 1) {
+            op_work(op, half ? 3 : 2, half ? 57 + conversions : 14, half ? 43 : 9);
+        } else {
+            op_work(op, half ? 7 : 5, half ? 84 + 2 * conversions : 33, half ? 78 + KERNEL_SPECIAL_CYCLES : 25);
+        }
+        for (uint64_t i = 0; i < state->r[0]; i++) {
+            op_span_apart(op, k->values + (first + state->trip + i) * 4, 4);
+        }
+        op_lanes(op, k->lanes);
+        state->pc = SORTED_ROWS;
+        return;
+    case SORTED_ROWS: {
+        uint64_t group = state->r[0] == 1 ? 1 : 2;
+        op_begin(op, WAVE_LOAD, 0);
+        if (state->r[0] == 1) {
+            op_work(op, 2, half ? 40 : 26, half ? 106 + 3 * KERNEL_SPECIAL_CYCLES : 77);
+        } else if (half) {
+            op_work(op, 6, 61, 183 + 2 * KERNEL_SPECIAL_CYCLES);
+        } else {
+            op_work(op, 4, state->r[1] == 0 ? 90 : 32, state->r[1] == 0 ? 187 + 3 * KERNEL_SPECIAL_CYCLES : 82);
+        }
+        for (uint64_t i = 0; i < group; i++) {
+            uint64_t j = state->trip + state->r[1] * 2 + i;
+            tbe_span(k, op, tbe_output_address(k, table, run_table_bag(k->runs, k->source, table, run, j)));
+        }
+        op->work_units = (uint32_t)group;
+        if (++state->r[1] * group >= state->r[0]) {
+            state->trip += state->r[0];
+            state->pc = SORTED_VALUES;
+        }
+        return;
+    }
+    case SORTED_WEIGHT: /* the first 16 bytes a lane, and for wider rows the rest behind the first store */
+    case SORTED_UPDATE: {
+        bool loads = state->pc == SORTED_WEIGHT;
+        uint64_t at = state->r[2], bytes = min_u64(k->chunk, k->row_bytes - at);
+        op_begin(op, loads ? WAVE_LOAD : WAVE_STORE, 0);
+        op_work(op, loads ? 3 : 1, loads ? 10 : half ? 20 + conversions : 6, loads ? 20 : half ? 16 : 10);
+        op_span(op, weight + at, bytes);
+        op_lanes(op, ceil_div(bytes, 16));
+        state->pc = loads ? SORTED_UPDATE : at + bytes < k->row_bytes ? SORTED_WEIGHT : SORTED_END;
+        state->r[2] += loads ? 0 : bytes;
+        return;
+    }
+    default:
+        op_end(op);
+    }
+}
+
+/* ---- building ---- */
+
+struct tbe_shape {
+    uint64_t bags, tables, length, width, rows;
+    double alpha;
+    uint32_t element_bytes;
+};
+
+#define INDEX_BYTES 4
+
+static double tbe_lookup_count(const struct tbe_shape *shape)
+{
+    return (double)shape->bags * (double)shape->tables * (double)shape->length;
+}
+
+static struct tbe_shape tbe_read(struct kernel_build *build)
+{
+    struct tbe_shape shape;
+    shape.bags = kernel_param_integer(build, "B", 1, 1ull << 30);
+    shape.tables = kernel_param_integer(build, "T", 1, 100000);
+    shape.length = kernel_param_integer(build, "L", 1, 1ull << 20);
+    shape.width = kernel_param_integer(build, "D", 4, 2048);
+    shape.rows = kernel_param_integer(build, "rows", 1, UINT32_MAX);
+    shape.alpha = kernel_param_real_or(build, "alpha", 0, 8, 1, "uniform indices; above 1 Zipf modulo rows");
+    static const uint32_t bytes[] = { 4, 2 };
+    shape.element_bytes = bytes[kernel_param_choice_or(build, "prec", "fp32|fp16", 0, "the study's tables vary")];
+    uint32_t row_bytes = (uint32_t)shape.width * shape.element_bytes;
+    if (row_bytes % 16 != 0 || row_bytes > 32 * build->machine->lanes) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter D=%llu is not valid: a row must be a multiple of 16 bytes and at "
+                    "most %u (two 16-byte loads a lane)", (unsigned long long)shape.width, 32 * build->machine->lanes);
+    }
+    double lookups = tbe_lookup_count(&shape);
+    if (lookups >= 4294967296.0 || (double)shape.tables * (double)shape.rows >= 4294967296.0) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameters B, T, L, rows are not valid: the kernels number lookups and rows "
+                    "in 32 bits, got %.3g lookups and %.3g rows", lookups, (double)shape.tables * (double)shape.rows);
+    }
+    kernel_require_hbm(build, (double)shape.tables * (double)shape.rows * row_bytes, "the tables");
+    kernel_require_hbm(build, (double)shape.tables * (double)shape.bags * row_bytes + lookups * INDEX_BYTES,
+                       "indices and pooled rows");
+    return shape;
+}
+
+static struct index_source *tbe_source(const struct tbe_shape *shape)
+{
+    return index_source_create(shape->alpha > 1 ? INDEX_ZIPF : INDEX_UNIFORM, shape->alpha, shape->tables, shape->bags,
+                               shape->length, shape->rows, TBE_SEED);
+}
+
+/* A program over the tables; takes one hold of `source`. */
+static struct wave_program *tbe_program(struct kernel_build *build, const char *name, wave_next next,
+                                        const struct tbe_shape *shape, struct index_source *source)
+{
+    struct wave_program *program = kernel_program_create(name, sizeof(struct tbe), next);
+    struct tbe *k = program->context;
+    *k = (struct tbe){ .source = source, .tables = shape->tables, .bags = shape->bags, .length = shape->length,
+                       .rows = shape->rows, .width = (uint32_t)shape->width, .element_bytes = shape->element_bytes,
+                       .lanes = build->machine->lanes, .chunk = 16 * build->machine->lanes };
+    k->row_bytes = k->width * k->element_bytes;
+    kernel_program_adopt(program, source, index_source_release);
+    k->weights = kernel_program_tensor(program, "weights", (double)k->tables * (double)k->rows * k->row_bytes);
+    k->output = kernel_program_tensor(program, "pooled rows", (double)k->tables * (double)k->bags * k->row_bytes);
+    program->work_units_total = (uint64_t)tbe_lookup_count(shape);
+    program->flops = tbe_lookup_count(shape) * k->width;
+    build->plan->flops = program->flops;
+    return program;
+}
+
+static void tbe_value(struct kernel_build *build, const struct tbe_shape *shape)
+{
+    double bytes = tbe_lookup_count(shape) * (double)shape->width * shape->element_bytes;
+    kernel_value_per_time(build, bytes * 1e-6, "TB/s");
+}
+
+/* A wave per bag: forward and the atomic backward. */
+static void tbe_bag_build(struct kernel_build *build, bool forward)
+{
+    struct tbe_shape shape = tbe_read(build);
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    struct wave_program *program = tbe_program(build, forward ? "tbe forward" : "tbe backward, atomics",
+                                               forward ? tbe_forward_next : tbe_scatter_next, &shape,
+                                               tbe_source(&shape));
+    struct tbe *k = program->context;
+    k->indices = kernel_program_tensor(program, "indices", tbe_lookup_count(&shape) * INDEX_BYTES);
+    bool half = shape.element_bytes == 2;
+    program->registers_per_lane = forward ? (half ? 52 : 44) : (half ? 31 : 32);
+    kernel_program_grid(program, shape.bags * shape.tables * k->lanes, THREADS, k->lanes);
+    program->trips_per_wave = shape.length;
+    kernel_plan_add(build, program, 1);
+    tbe_value(build, &shape);
+}
+
+static void forward_build(struct kernel_build *build)
+{
+    tbe_bag_build(build, true);
+}
+
+static void backward_atomic_build(struct kernel_build *build)
+{
+    tbe_bag_build(build, false);
+}
+
+static void sort_build(struct kernel_build *build)
+{
+    struct tbe_shape shape = tbe_read(build);
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    uint64_t lookups = (uint64_t)tbe_lookup_count(&shape);
+    kernel_plan_add_sort(build, lookups, 4, 4, kernel_key_bits(shape.tables * shape.rows));
+    kernel_value_per_time(build, (double)lookups * 1e-3, "Gkeys/s");
+}
+
+static void note_scaled_runs(struct kernel_build *build, const struct index_source *source)
+{
+    if (source->bags * source->length > RUN_TABLE_DRAWS) {
+        kernel_assume(build, "run lengths: drawn from %llu lookups of one table and scaled",
+                      RUN_TABLE_DRAWS);
+    }
+}
+
+static void backward_sorted_build(struct kernel_build *build)
+{
+    struct tbe_shape shape = tbe_read(build);
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    struct index_source *source = tbe_source(&shape);
+    struct wave_program *program = tbe_program(build, "tbe backward, sorted", tbe_sorted_next, &shape, source);
+    struct tbe *k = program->context;
+    k->runs = run_table_create(source);
+    kernel_program_adopt(program, k->runs, run_table_release);
+    note_scaled_runs(build, source);
+    double lookups = tbe_lookup_count(&shape);
+    uint64_t segments = shape.tables * k->runs->count;
+    k->segments = kernel_program_tensor(program, "segments", (double)segments * 4);
+    k->keys = kernel_program_tensor(program, "sorted rows", lookups * 4);
+    k->values = kernel_program_tensor(program, "sorted bags", lookups * 4);
+    program->registers_per_lane = shape.element_bytes == 2 ? 48 : 40;
+    kernel_program_grid(program, segments * k->lanes, THREADS, k->lanes);
+    program->trips_per_wave = max_u64(1, k->runs->lookups / k->runs->count);
+    program->workgroups_differ = shape.alpha > 1;
+    program->longest_wave_trips = run_table_length(k->runs, k->runs->longest);
+    program->longest_wave_workgroup = k->runs->longest / program->waves_per_workgroup;
+    program->longest_wave_index = (uint32_t)(k->runs->longest % program->waves_per_workgroup);
+    kernel_plan_add(build, program, 1);
+    tbe_value(build, &shape);
+}
+
+#define TBE_HELP "B (bags), T (tables), L (lookups a bag), D, rows (a table), alpha (1: uniform), prec (fp32|fp16)"
+
+const struct kernel_definition tbe_kernels[] = {
+    { "tbe", "forward", "sum-pooled lookups, a wave per bag", TBE_HELP, forward_build },
+    { "tbe", "backward_atomic", "gradients added to their rows by atomics, a wave per bag", TBE_HELP,
+      backward_atomic_build },
+    { "tbe", "sort", "radix sort of (row, bag) pairs", TBE_HELP, sort_build },
+    { "tbe", "backward_sorted", "sorted lookups, a wave per distinct row", TBE_HELP, backward_sorted_build },
+    { .suite = NULL },
+};
