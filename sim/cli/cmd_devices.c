@@ -1,4 +1,5 @@
 /* reckon devices: what is known of each package, how well, and from where; and the check of a device file. */
+#include "sim/cli/cli.h"
 #include "sim/core/chip_profile.h"
 #include "sim/core/data_path.h"
 #include "sim/core/json.h"
@@ -6,17 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-int cmd_devices(int argc, char **argv);
-
 struct options {
     const char *name;  /* of the device to print; NULL: list all */
     const char *check; /* file to check */
-    bool json, help;
+    bool json, help, schema;
 };
 
 static const char usage[] =
     "usage: reckon devices [NAME|FILE.json] [--json]     list the devices, or print one\n"
     "       reckon devices --check FILE [--json]          check a device file\n"
+    "       reckon devices --schema                       JSON Schema of a device file\n"
     "       reckon devices --help                         this, and every key of a device file\n";
 
 static enum sim_status parse(int argc, char **argv, struct options *options, struct sim_error *error)
@@ -25,6 +25,8 @@ static enum sim_status parse(int argc, char **argv, struct options *options, str
         const char *word = argv[i];
         if (strcmp(word, "--json") == 0) {
             options->json = true;
+        } else if (strcmp(word, "--schema") == 0) {
+            options->schema = true;
         } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
             options->help = true;
         } else if (strcmp(word, "--quiet") == 0) {
@@ -32,21 +34,21 @@ static enum sim_status parse(int argc, char **argv, struct options *options, str
         } else if (strcmp(word, "--check") == 0 || strncmp(word, "--check=", 8) == 0) {
             options->check = word[7] == '=' ? word + 8 : i + 1 < argc ? argv[++i] : NULL;
             if (options->check == NULL || options->check[0] == '\0') {
-                return sim_fail(error, SIM_BAD_ARGUMENT, "devices: --check needs a file");
+                return sim_fail(error, SIM_BAD_ARGUMENT, "--check needs a file");
             }
         } else if (word[0] == '-') {
             return sim_fail(error, SIM_BAD_ARGUMENT,
-                            "devices: unknown option %s: valid are --check FILE, --json, --help", word);
+                            "devices: unknown option %s: valid are --check FILE, --json, --schema, --help",
+                            word);
         } else if (options->name != NULL) {
-            return sim_fail(error, SIM_BAD_ARGUMENT, "devices: one name at a time, got \"%s\" and \"%s\"",
+            return sim_fail(error, SIM_BAD_ARGUMENT, "one name at a time, got \"%s\" and \"%s\"",
                             options->name, word);
         } else {
             options->name = word;
         }
     }
     if (options->check != NULL && options->name != NULL) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "devices: \"%s\" beside --check: give one of them",
-                        options->name);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "\"%s\" beside --check: give one of them", options->name);
     }
     return SIM_OK;
 }
@@ -217,6 +219,139 @@ static void put_json(struct json *document)
     json_destroy(document);
 }
 
+/* ---- JSON Schema of a device file: docs/schemas/device.schema.json is this, byte for byte */
+
+static struct json *schema_of_type(const char *type)
+{
+    struct json *schema = json_new_object();
+    json_set_string(schema, "type", type);
+    return schema;
+}
+
+/* An object that must hold exactly the keys set later through schema_require. */
+static struct json *schema_object(void)
+{
+    struct json *schema = schema_of_type("object");
+    json_set_bool(schema, "additionalProperties", false);
+    json_set(schema, "required", json_new_array());
+    json_set(schema, "properties", json_new_object());
+    return schema;
+}
+
+static void schema_require(struct json *schema, const char *key, struct json *property)
+{
+    json_append_string(json_child(schema, "required"), key);
+    json_set(json_child(schema, "properties"), key, property);
+}
+
+static struct json *schema_of_definition(const char *reference)
+{
+    struct json *schema = json_new_object();
+    json_set_string(schema, "$ref", reference);
+    return schema;
+}
+
+static struct json *schema_definitions(void)
+{
+    struct json *definitions = json_new_object(), *kind = json_new_object(), *kinds = json_new_array();
+    for (int k = 0; k < PROFILE_KINDS; k++) {
+        json_append_string(kinds, profile_kind_text((enum profile_kind)k));
+    }
+    json_set(kind, "enum", kinds);
+    json_set(definitions, "kind", kind);
+    struct json *text = schema_of_type("string");
+    json_set_integer(text, "minLength", 1);
+    json_set(definitions, "text", text);
+    return definitions;
+}
+
+static void schema_require_origin(struct json *schema)
+{
+    schema_require(schema, "kind", schema_of_definition("#/definitions/kind"));
+    schema_require(schema, "source", schema_of_definition("#/definitions/text"));
+}
+
+static struct json *schema_number(enum chip_number number)
+{
+    double min, max;
+    struct json *schema = schema_object(), *unit = json_new_object();
+    bool whole = strcmp(chip_number_unit(number), "count") == 0 || strcmp(chip_number_unit(number), "B") == 0;
+    chip_number_range(number, &min, &max);
+    json_set_string(schema, "description", chip_number_help(number));
+    json_set_string(unit, "const", chip_number_unit(number));
+    const char *const figures[] = { "value", "low", "high" };
+    for (int i = 0; i < 3; i++) {
+        struct json *figure = schema_of_type(i == 0 && whole ? "integer" : "number");
+        json_set_number(figure, "minimum", min);
+        json_set_number(figure, "maximum", max);
+        schema_require(schema, figures[i], figure);
+    }
+    schema_require(schema, "unit", unit);
+    schema_require_origin(schema);
+    return schema;
+}
+
+static struct json *schema_choice(enum chip_choice choice)
+{
+    struct json *schema = schema_object(), *value = json_new_object(), *words = json_new_array();
+    char list[128];
+    snprintf(list, sizeof list, "%s", chip_choice_list(choice));
+    for (char *rest = list, *word; (word = strsep(&rest, "|")) != NULL;) {
+        json_append_string(words, word);
+    }
+    json_set_string(schema, "description", chip_choice_help(choice));
+    json_set(value, "enum", words);
+    schema_require(schema, "value", value);
+    schema_require_origin(schema);
+    return schema;
+}
+
+static void put_schema(void)
+{
+    struct json *schema = schema_object(), *name = json_new_object(), *names = schema_of_type("array");
+    json_set_string(schema, "$schema", "http://json-schema.org/draft-07/schema#");
+    json_set_string(schema, "$id", "reckon.device/1");
+    json_set(schema, "definitions", schema_definitions());
+    json_set_string(schema, "title",
+                    "reckon device profile (devices/NAME.json); written by reckon devices --schema");
+    json_set_string(name, "const", "reckon.device/1");
+    schema_require(schema, "schema", name);
+    const char *const texts[] = { "name", "title", "node", "host" };
+    for (int i = 0; i < 4; i++) {
+        schema_require(schema, texts[i], schema_of_definition("#/definitions/text"));
+    }
+    json_set(names, "items", schema_of_definition("#/definitions/text"));
+    json_set(json_child(schema, "properties"), "trace_names", names);
+    static const struct {
+        const char *name, *help;
+        bool required;
+    } sections[] = {
+#define SECTION_ROW(section, required, help) { #section, help, required },
+        CHIP_PROFILE_SECTIONS(SECTION_ROW)
+#undef SECTION_ROW
+    };
+    for (size_t s = 0; s < sizeof sections / sizeof sections[0]; s++) {
+        struct json *section = schema_object();
+        json_set_string(section, "description", sections[s].help);
+        if (sections[s].required) {
+            schema_require(schema, sections[s].name, section);
+        } else {
+            json_set(json_child(schema, "properties"), sections[s].name, section);
+        }
+    }
+    for (int i = 0; i < CHIP_NUMBERS; i++) {
+        const char *key = chip_number_key((enum chip_number)i);
+        schema_require(section_of(json_child(schema, "properties"), key), key + section_length(key) + 1,
+                       schema_number((enum chip_number)i));
+    }
+    for (int i = 0; i < CHIP_CHOICES; i++) {
+        const char *key = chip_choice_key((enum chip_choice)i);
+        schema_require(section_of(json_child(schema, "properties"), key), key + section_length(key) + 1,
+                       schema_choice((enum chip_choice)i));
+    }
+    put_json(schema);
+}
+
 /* ---- as text */
 
 static void put_values(const struct chip_profile *p)
@@ -348,7 +483,7 @@ static enum sim_status list_devices(const struct options *options, struct sim_er
         }
         if (read != SIM_OK) {
             if (status != SIM_OK) {
-                fprintf(stderr, "reckon: %s\n", error->text);
+                fprintf(stderr, "reckon devices: %s\n", error->text);
             }
             *error = one;
             status = read;
@@ -424,6 +559,10 @@ int cmd_devices(int argc, char **argv)
         put_manual();
         return 0;
     }
+    if (status == SIM_OK && options.schema) {
+        put_schema();
+        return 0;
+    }
     if (status == SIM_OK && options.check != NULL) {
         return sim_status_exit_code(check_file(&options));
     }
@@ -431,7 +570,7 @@ int cmd_devices(int argc, char **argv)
         status = options.name != NULL ? print_device(&options, &error) : list_devices(&options, &error);
     }
     if (status != SIM_OK) {
-        fprintf(stderr, "reckon: %s\n", error.text);
+        fprintf(stderr, "reckon devices: %s\n", error.text);
     }
     return sim_status_exit_code(status);
 }

@@ -136,7 +136,7 @@ Test(cmd_devices, user_errors_are_one_line)
         int code;
         char *text = run_devices(cases[i], &code);
         cr_expect(eq(int, code, 1), "%s", cases[i]);
-        cr_expect(strncmp(text, "reckon: ", 8) == 0 && strchr(text, '\n') == text + strlen(text) - 1,
+        cr_expect(strncmp(text, "reckon devices: ", 16) == 0 && strchr(text, '\n') == text + strlen(text) - 1,
                   "%s: %s", cases[i], text);
         free(text);
     }
@@ -148,4 +148,20 @@ Test(cmd_devices, help_lists_every_key_with_unit_and_range)
     const char *const pieces[] = { "hbm.channel_rate", "GB/s", "l2.organisation", "private|partitioned",
                                    "0.25 to 1024" };
     expect_text("--help", 0, pieces, 5);
+}
+
+Test(cmd_devices, the_schema_in_the_documentation_is_the_one_printed)
+{
+    int code;
+    char *text = run_devices("--schema", &code);
+    char *kept = calloc(1, 1 << 18);
+    FILE *file = fopen(SOURCE_DIR "/docs/schemas/device.schema.json", "rb");
+    cr_assert(file != NULL);
+    cr_assert(fread(kept, 1, (1 << 18) - 1, file) > 0);
+    fclose(file);
+    cr_expect(eq(int, code, 0));
+    cr_expect(strcmp(text, kept) == 0,
+              "write it anew: reckon devices --schema > docs/schemas/device.schema.json");
+    free(kept);
+    free(text);
 }
