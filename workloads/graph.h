@@ -1,11 +1,23 @@
 /* One training step of one or more ranks as a graph: what the host does, what it launches on which stream, what waits
- * for what. Both a trace (workloads/trace) and a model description (workloads/models) give this; sim/step prices it. */
+ * for what. Both a trace (workloads/trace) and a model description (workloads/models) give this; sim/step prices it.
+ *
+ * Order of the host. Nodes of a rank are stored in the order in which its host began them, over all its threads, and the
+ * host runs them one after another in that order: an eager framework hands the step from the main thread to the backward
+ * thread and back (the main thread sleeps inside backward), so the threads form one chain and `thread` is only for
+ * reports. A host node therefore depends on the host node before it in its rank. Threads that launch nothing (watchdogs,
+ * data loading) are not in the graph. An operator comes before what it calls: its own time is spent at its start.
+ *
+ * Order of the device. A device node depends on the launch that names it and on the node before it on its stream; a
+ * stream's nodes (device nodes, EVENT_RECORD, EVENT_WAIT) run in index order. Every device node has exactly one launch.
+ * EVENT_RECORD and EVENT_WAIT are host calls too: they take their place in the host order, then in the stream. */
 #ifndef WORKLOADS_GRAPH_H
 #define WORKLOADS_GRAPH_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "sim/core/status.h"
+
+struct arena;
 
 enum graph_node_kind {
     GRAPH_HOST_OP,        /* host work: one framework operator (its own time, children excluded) */
@@ -45,7 +57,8 @@ struct graph_node {
     const char *category;     /* gemm attention embedding elementwise reduction normalisation collective memory optimizer
                                  sort other; interned */
     double traced_start_us;   /* relative to the step's start; < 0: not traced */
-    double traced_us;         /* device nodes: duration; host nodes: own time */
+    double traced_us;         /* device nodes: duration (collectives: the least over the ranks, which is the transfer
+                                 without waiting for late ranks); host nodes: own time */
     uint32_t launched;        /* GRAPH_HOST_LAUNCH: index of the device node; else UINT32_MAX */
     uint32_t waits_for;       /* GRAPH_EVENT_WAIT, GRAPH_SYNC_EVENT: index of the record; GRAPH_SYNC_STREAM: stream index */
     uint32_t sync;            /* enum graph_sync */
@@ -55,9 +68,20 @@ struct graph_node {
     double bytes_read, bytes_written, flops; /* of its tensors, where known; for GRAPH_BY_BYTES */
     char dtype[8];            /* fp32 bf16 fp16 tf32 ... of the main operand, "" unknown */
     struct graph_collective *collective; /* GRAPH_COLLECTIVE; owned by the graph */
+    uint32_t launched_count;  /* GRAPH_HOST_LAUNCH: device nodes launched, launched+1, ... (a captured graph has many);
+                                 0 is taken as 1 */
+    uint32_t depth;           /* GRAPH_HOST_OP: operators around it, 0 is called by the program itself */
 };
 
-/* Nodes are in host program order per (rank, thread); device nodes of a stream are in launch order. */
+struct graph_rank {
+    uint32_t rank_id;         /* in the run; graph_node.rank is the index into graph.ranks */
+    uint32_t thread_count, stream_count;
+    double traced_step_us;    /* this rank's own span of the step */
+    double traced_busy_us;    /* union over its streams of the time something ran; 0: not traced */
+    double traced_kernel_us;  /* sum of its device nodes' own durations: more than busy where they overlap */
+};
+
+/* Device nodes of a stream are in launch order. */
 struct graph {
     uint32_t rank_count;      /* ranks present */
     uint32_t world_size;      /* ranks of the run, present or not */
@@ -69,13 +93,26 @@ struct graph {
     char source[256];         /* file or model name for reports */
     size_t note_count;
     char (*notes)[200];       /* verdict lines: oddities, repairs, assumptions */
-    void *arena;              /* owner of every borrowed pointer above */
+    struct arena *arena;      /* owner of every borrowed pointer above; NULL: they are the caller's */
+    struct graph_rank *ranks; /* [rank_count], ascending rank_id; NULL: not known (graphs built by hand) */
 };
 
-void graph_destroy(struct graph *graph); /* NULL is allowed */
+/* ---- building. Each aborts if memory is short. */
+struct graph *graph_create(const char *source);
+uint32_t graph_add(struct graph *graph, const struct graph_node *node); /* copies; returns the index */
+void graph_add_ranks(struct graph *graph, uint32_t rank_count);         /* zeroed ranks; once */
+void graph_note(struct graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *graph_intern(struct graph *graph, const char *text);        /* NULL gives NULL */
+struct graph_collective *graph_add_collective(struct graph *graph);     /* zeroed; owned by the graph */
+void graph_destroy(struct graph *graph);                                /* NULL is allowed */
 
-/* Check the laws: indices in range, a launch names a device node of its rank, waits name records, no dependency cycle
- * (iterative; names one cycle), streams ordered. Returns SIM_BAD_TRACE with one line. */
+bool graph_is_device(const struct graph_node *node); /* GRAPH_KERNEL or GRAPH_COLLECTIVE */
+bool graph_is_host(const struct graph_node *node);   /* runs on the host: operators, launches, syncs, records, waits */
+
+/* Check the laws: indices in range, a launch names device nodes of its rank behind it, every device node has one launch,
+ * waits name records, device nodes of a stream in launch order, times finite, no dependency cycle through host order,
+ * launches, streams, events, event and stream syncs and collectives that several ranks meet in (iterative; names one
+ * cycle). O(nodes). Returns SIM_BAD_TRACE with one line. */
 enum sim_status graph_check(const struct graph *graph, struct sim_error *error);
 
 #endif
