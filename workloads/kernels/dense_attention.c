@@ -1,0 +1,644 @@
+/* Flash attention. A workgroup keeps one tile (of Q forward, of K and V backward) and walks the other side in tiles that
+ * are loaded ahead; scores never leave the unit. cuDNN's sm_90 kernels, which recorded steps show, are the pattern: as
+ * many workgroups as units, two groups of waves with 64 rows each, three tiles of K and V in LDS; backward walks Q and dO
+ * in tiles of 64 rows and adds dQ to an fp32 buffer by atomics, with one kernel before (row sums of dO x O, buffer
+ * cleared) and one after (buffer to 16 bits).
+ *
+ * Instruction counts per score, from the algorithm: forward one EX2 and 4 vector instructions (scale and subtract, max,
+ * sum, half a conversion, half a select), plus the rescaling of the output tile once per step; backward one EX2 and 6
+ * (scale and subtract, dP - delta, two products, two half conversions, half a select). */
+#include "workloads/kernels/dense_internal.h"
+
+#define SPANS_PER_OP 64u
+#define KEPT_ROWS 128u
+#define THREADS 256u
+
+/* Rows of one tensor: [batch][head][row][depth]. */
+struct row_tensor {
+    uint64_t base;
+    uint32_t heads, row_bytes;
+};
+
+struct flash {
+    uint64_t batch, heads, kept_rows, moving_rows; /* rows per head of the kept and the moving side */
+    uint32_t kept, moving;                         /* rows of a tile */
+    uint32_t stages, waves, lanes;
+    bool causal, backward;
+    uint64_t tiles, items, rounds;                 /* kept tiles per head; items: over batch and heads */
+    uint32_t kept_loads, moving_loads, kept_stores;
+    struct row_tensor kept_in[2], moving_in[4], kept_out[2], accumulated;
+    uint64_t first_flops, second_flops;            /* matrix work of a wave before and after the exponentials */
+    uint32_t score_valu, score_sfu, store_valu;
+    uint8_t dtype;
+};
+
+/* ---- items ---- */
+
+struct item {
+    uint64_t head, row, first, count; /* head over the batch; first kept row; moving tiles [first, first + count) */
+};
+
+/* Tiles of a head follow each other, the one with most work first. */
+static bool item_of(const struct flash *flash, const struct wave_program *program, uint64_t workgroup, uint64_t round,
+                    struct item *item)
+{
+    uint64_t index = round * program->workgroups + workgroup;
+    if (index >= flash->items) {
+        return false;
+    }
+    uint64_t rank = index % flash->tiles, tile = flash->backward ? rank : flash->tiles - 1 - rank;
+    uint64_t all = ceil_div(flash->moving_rows, flash->moving);
+    item->head = index / flash->tiles;
+    item->row = tile * flash->kept;
+    item->first = 0;
+    item->count = all;
+    if (!flash->causal) {
+        return true;
+    }
+    if (flash->backward) { /* queries from the first that sees this key on; the last query sees the last key */
+        uint64_t ahead = flash->kept_rows - flash->moving_rows; /* keys that every query sees */
+        item->first = min_u64(all - 1, (item->row > ahead ? item->row - ahead : 0) / flash->moving);
+        item->count = all - item->first;
+    } else {
+        uint64_t end = min_u64(item->row + flash->kept, flash->kept_rows);
+        uint64_t seen = end + flash->moving_rows > flash->kept_rows ? end + flash->moving_rows - flash->kept_rows : 1;
+        item->count = min_u64(all, ceil_div(seen, flash->moving));
+    }
+    return true;
+}
+
+/* ---- loads and stores: lists of rows, dealt to the waves ---- */
+
+/* Rows [first, end) of a tensor's head, cut to the rows that exist. */
+static void add_row(const struct row_tensor *tensor, const struct flash *flash, uint64_t head, uint64_t rows,
+                    uint64_t row, struct wave_op *op)
+{
+    uint64_t group = flash->heads / tensor->heads; /* query heads that share a key head */
+    uint64_t own = head / flash->heads * tensor->heads + head % flash->heads / group;
+    op_span(op, tensor->base + (own * rows + row) * tensor->row_bytes, tensor->row_bytes);
+}
+
+/* The part-th op of `tensors` x rows [row, row + count) for a wave; false when there is none. */
+static bool rows_op(const struct flash *flash, const struct row_tensor *tensors, uint32_t tensor_count, uint64_t head,
+                    uint64_t rows, uint64_t row, uint64_t count, uint32_t wave, uint64_t part, struct wave_op *op)
+{
+    uint64_t own = row < rows ? min_u64(count, rows - row) : 0, all = own * tensor_count;
+    uint64_t first = all * wave / flash->waves + part * SPANS_PER_OP, end = all * (wave + 1) / flash->waves;
+    for (uint64_t i = first; i < min_u64(end, first + SPANS_PER_OP); i++) {
+        add_row(&tensors[i / own], flash, head, rows, row + i % own, op);
+    }
+    return first < end;
+}
+
+static uint64_t rows_op_count(const struct flash *flash, uint32_t tensor_count, uint64_t rows, uint64_t row,
+                              uint64_t count, uint32_t wave)
+{
+    uint64_t all = (row < rows ? min_u64(count, rows - row) : 0) * tensor_count;
+    return ceil_div(all * (wave + 1) / flash->waves - all * wave / flash->waves, SPANS_PER_OP);
+}
+
+/* ---- the walk ----
+ * r[0], r[1]: round and step of the item in use. r[2], r[3]: of the next load. r[4]: load op within it. r[5]: store op.
+ * pc: phase. trip counts steps over all items of the wave. Loads of an item: step 0 is its kept tile together with the
+ * first moving tile. */
+enum { PHASE_START, PHASE_FILL, PHASE_FIRST, PHASE_LOADS, PHASE_ADD, PHASE_SECOND, PHASE_LAST_ADD, PHASE_EPILOGUE, PHASE_STORE };
+
+struct walk {
+    const struct flash *flash;
+    const struct wave_program *program;
+    struct wave_state *state;
+    struct wave_op *op;
+    uint64_t limit;
+};
+
+/* Load ops of step `step` of an item. The step's index 0 carries the kept tile too, unless the window starts later. */
+static uint64_t load_op_count(const struct walk *walk, const struct item *item, uint64_t step, bool kept)
+{
+    const struct flash *flash = walk->flash;
+    uint32_t wave = walk->state->wave;
+    uint64_t count = rows_op_count(flash, flash->moving_loads, flash->moving_rows,
+                                   (item->first + step) * flash->moving, flash->moving, wave);
+    return count + (kept ? rows_op_count(flash, flash->kept_loads, flash->kept_rows, item->row, flash->kept, wave) : 0);
+}
+
+static void load_op(const struct walk *walk, const struct item *item, uint64_t step, bool kept, uint64_t part)
+{
+    const struct flash *flash = walk->flash;
+    uint64_t kept_ops = kept ? rows_op_count(flash, flash->kept_loads, flash->kept_rows, item->row, flash->kept,
+                                             walk->state->wave)
+                             : 0;
+    bool any = part < kept_ops
+                   ? rows_op(flash, flash->kept_in, flash->kept_loads, item->head, flash->kept_rows, item->row,
+                             flash->kept, walk->state->wave, part, walk->op)
+                   : rows_op(flash, flash->moving_in, flash->moving_loads, item->head, flash->moving_rows,
+                             (item->first + step) * flash->moving, flash->moving, walk->state->wave, part - kept_ops,
+                             walk->op);
+    SIM_ASSERT(any, "load op %llu does not exist", (unsigned long long)part);
+    op_begin(walk->op, WAVE_LOAD, WAVE_NO_WAIT);
+    op_work(walk->op, 6, 0, 0);
+    op_lanes(walk->op, flash->lanes);
+    walk->op->cache = WAVE_CACHE_L2;
+}
+
+/* Steps between the one in use and the next load: walked, for items differ in length. */
+static uint64_t steps_ahead(const struct walk *walk)
+{
+    const struct wave_state *state = walk->state;
+    struct item item;
+    uint64_t ahead = 0, round = state->r[0], step = state->r[1];
+    while (round < state->r[2] && item_of(walk->flash, walk->program, state->workgroup, round, &item)) {
+        ahead += item.count - step;
+        step = 0;
+        round++;
+    }
+    return ahead + (state->r[3] - step);
+}
+
+/* Does the load of (round, step) bring the kept tile? A window that starts inside an item needs it too. */
+static bool brings_kept(const struct wave_state *state, uint64_t trip, const struct wave_window *window)
+{
+    return state->r[3] == 0 || trip == window->trip_first;
+}
+
+/* Issue a load op of the steps fewer than `ahead` before the one in use; false when none is left. */
+static bool issue_load(const struct walk *walk, const struct wave_window *window, uint64_t ahead)
+{
+    struct wave_state *state = walk->state;
+    struct item item;
+    for (;;) {
+        uint64_t now = steps_ahead(walk);
+        if (now >= ahead || state->trip + now >= walk->limit ||
+            !item_of(walk->flash, walk->program, state->workgroup, state->r[2], &item)) {
+            return false;
+        }
+        bool kept = brings_kept(state, state->trip + now, window);
+        if (state->r[4] < load_op_count(walk, &item, state->r[3], kept)) {
+            load_op(walk, &item, state->r[3], kept, state->r[4]++);
+            return true;
+        }
+        state->r[4] = 0;
+        if (++state->r[3] == item.count) {
+            state->r[3] = 0;
+            state->r[2]++;
+        }
+    }
+}
+
+/* Load ops issued after those of the step in use. */
+static uint8_t loads_after(const struct walk *walk)
+{
+    const struct wave_state *state = walk->state;
+    struct item item;
+    uint64_t count = 0, round = state->r[0], step = state->r[1] + 1;
+    while (item_of(walk->flash, walk->program, state->workgroup, round, &item)) {
+        for (; step < item.count && (round < state->r[2] || step < state->r[3]); step++) {
+            count += load_op_count(walk, &item, step, step == 0);
+        }
+        if (round >= state->r[2]) {
+            break;
+        }
+        round++;
+        step = 0;
+    }
+    return (uint8_t)min_u64(count, WAVE_NO_WAIT - 1);
+}
+
+static bool current_item(const struct walk *walk, struct item *item)
+{
+    return item_of(walk->flash, walk->program, walk->state->workgroup, walk->state->r[0], item);
+}
+
+/* Skip whole items before the window. */
+static void start(const struct walk *walk, const struct wave_window *window)
+{
+    struct wave_state *state = walk->state;
+    struct item item;
+    uint64_t skip = window->trip_first;
+    while (current_item(walk, &item) && skip >= item.count) {
+        skip -= item.count;
+        state->r[0]++;
+    }
+    state->trip = window->trip_first;
+    state->r[1] = state->r[3] = skip;
+    state->r[2] = state->r[0];
+    state->pc = PHASE_FILL;
+}
+
+static void matrix_op(const struct walk *walk, uint8_t wait, bool wait_matrix, uint64_t flops)
+{
+    op_begin(walk->op, WAVE_COMPUTE, wait);
+    op_work(walk->op, 8, 0, 0);
+    walk->op->wait_matrix = wait_matrix;
+    walk->op->matrix_flops = flops;
+    walk->op->matrix_dtype = walk->flash->dtype;
+    op_lanes(walk->op, walk->flash->lanes);
+}
+
+/* Add this wave's rows of dQ of moving tile `step`: fp32, contiguous; waits for the product that makes them. */
+static bool add_op(const struct walk *walk, const struct item *item, uint64_t step)
+{
+    const struct flash *flash = walk->flash;
+    if (!rows_op(flash, &flash->accumulated, 1, item->head, flash->moving_rows, (item->first + step) * flash->moving,
+                 flash->moving, walk->state->wave, 0, walk->op)) {
+        return false;
+    }
+    op_begin(walk->op, WAVE_ATOMIC, WAVE_NO_WAIT);
+    op_work(walk->op, 8, 0, 0);
+    walk->op->wait_matrix = 1;
+    walk->op->atomic_type = WAVE_ATOMIC_FP32;
+    walk->op->element_bytes = 4;
+    op_lanes(walk->op, flash->lanes);
+    return true;
+}
+
+static bool store_op(const struct walk *walk, const struct item *item)
+{
+    const struct flash *flash = walk->flash;
+    if (!rows_op(flash, flash->kept_out, flash->kept_stores, item->head, flash->kept_rows, item->row, flash->kept,
+                 walk->state->wave, walk->state->r[5]++, walk->op)) {
+        return false;
+    }
+    op_begin(walk->op, WAVE_STORE, WAVE_NO_WAIT);
+    op_work(walk->op, 4, 0, 0);
+    op_lanes(walk->op, flash->lanes);
+    return true;
+}
+
+static void next_step(const struct walk *walk, const struct item *item)
+{
+    struct wave_state *state = walk->state;
+    state->trip++;
+    state->pc = PHASE_FILL;
+    state->r[5] = 0;
+    if (++state->r[1] == item->count) {
+        state->r[1] = 0;
+        state->r[0]++;
+    }
+}
+
+/* One phase of the step in use; true when it filled the op. */
+static bool walk_phase(const struct walk *walk, const struct wave_window *window)
+{
+    const struct flash *flash = walk->flash;
+    struct wave_state *state = walk->state;
+    struct item item;
+    bool exists = current_item(walk, &item);
+    SIM_ASSERT(exists, "step %llu belongs to no item", (unsigned long long)state->trip);
+    bool last = state->r[1] + 1 == item.count;
+    switch (state->pc) {
+    case PHASE_FILL:
+        state->pc = issue_load(walk, window, flash->stages - 1) ? PHASE_FILL : PHASE_FIRST;
+        return state->pc == PHASE_FILL;
+    case PHASE_FIRST:
+        matrix_op(walk, loads_after(walk), false, flash->first_flops);
+        state->pc = PHASE_LOADS;
+        return true;
+    case PHASE_LOADS:
+        state->pc = issue_load(walk, window, flash->stages) ? PHASE_LOADS : PHASE_ADD;
+        return state->pc == PHASE_LOADS;
+    case PHASE_ADD:
+        state->pc = PHASE_SECOND;
+        return flash->backward && state->r[1] > 0 && state->trip > window->trip_first && add_op(walk, &item, state->r[1] - 1);
+    case PHASE_SECOND:
+        matrix_op(walk, WAVE_NO_WAIT, true, flash->second_flops);
+        op_work(walk->op, 12, flash->score_valu, 60);
+        walk->op->sfu_slots = (uint16_t)flash->score_sfu;
+        walk->op->work_units = 1;
+        state->pc = last ? PHASE_LAST_ADD : PHASE_STORE + 1;
+        return true;
+    case PHASE_LAST_ADD:
+        state->pc = PHASE_EPILOGUE;
+        return flash->backward && add_op(walk, &item, state->r[1]);
+    case PHASE_EPILOGUE:
+        matrix_op(walk, WAVE_NO_WAIT, true, 0);
+        op_work(walk->op, 20, flash->store_valu, 60);
+        state->pc = PHASE_STORE;
+        return true;
+    case PHASE_STORE:
+        if (store_op(walk, &item)) {
+            return true;
+        }
+        next_step(walk, &item);
+        return false;
+    default:
+        next_step(walk, &item);
+        return false;
+    }
+}
+
+static uint64_t wave_steps(const struct flash *flash, const struct wave_program *program, uint64_t workgroup)
+{
+    uint64_t steps = 0;
+    struct item item;
+    for (uint64_t round = 0; item_of(flash, program, workgroup, round, &item); round++) {
+        steps += item.count;
+    }
+    return steps;
+}
+
+static void flash_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
+                       struct wave_op *op)
+{
+    struct walk walk = { program->context, program, state, op, window->trip_limit };
+    struct item item;
+    if (state->pc == PHASE_START) {
+        start(&walk, window);
+    }
+    while (state->trip < walk.limit && current_item(&walk, &item)) {
+        if (walk_phase(&walk, window)) {
+            return;
+        }
+    }
+    op_end(op);
+}
+
+/* ---- building ---- */
+
+struct attention_params {
+    uint64_t batch, heads, kv_heads, rows, kv_rows, depth, tile_q, tile_kv, stages;
+    bool causal, measured;
+    uint32_t bytes;
+};
+
+static struct attention_params read_attention(struct kernel_build *build)
+{
+    struct attention_params p = { 0 };
+    p.batch = kernel_param_integer(build, "b", 1, 1u << 24);
+    p.heads = kernel_param_integer(build, "h", 1, 65536);
+    p.rows = kernel_param_integer(build, "s", 1, 1u << 24);
+    p.depth = kernel_param_integer(build, "d", 8, 512);
+    p.causal = kernel_param_integer_or(build, "causal", 0, 1, 0, NULL) == 1;
+    p.kv_heads = kernel_param_integer_or(build, "kv_heads", 1, 65536, p.heads, NULL);
+    p.kv_rows = kernel_param_integer_or(build, "s_kv", 1, 1u << 24, p.rows, NULL);
+    kernel_param_choice_or(build, "dtype", "bf16|fp16", 0, NULL); /* both have two bytes and one rate */
+    p.bytes = 2;
+    p.tile_q = kernel_param_integer_or(build, "tile_q", 16, 256, 0, NULL);
+    p.tile_kv = kernel_param_integer_or(build, "tile_kv", 16, 256, 0, NULL);
+    p.stages = kernel_param_integer_or(build, "stages", 2, 8, 0, NULL);
+    dense_cache_param(build);
+    return p;
+}
+
+static bool check_attention(struct kernel_build *build, const struct attention_params *p)
+{
+    if (!kernel_params_done(build)) {
+        return false;
+    }
+    if (p->heads % p->kv_heads != 0) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "kv_heads=%llu is not valid: must divide h=%llu",
+                    (unsigned long long)p->kv_heads, (unsigned long long)p->heads);
+    }
+    if (p->causal && p->kv_rows < p->rows) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "s_kv=%llu is not valid with causal=1: must be at least s=%llu",
+                    (unsigned long long)p->kv_rows, (unsigned long long)p->rows);
+    }
+    if (build->machine->matrix_flops_per_cycle[WAVE_BF16] <= 0 && kernel_build_ok(build)) {
+        kernel_fail(build, SIM_UNSUPPORTED, "the device has no matrix rate for bf16");
+    }
+    double rows = (double)p->batch * ((double)p->heads * (double)p->rows + (double)p->kv_heads * (double)p->kv_rows);
+    kernel_require_hbm(build, 2 * rows * (double)p->depth * p->bytes, "Q, K, V and O");
+    return kernel_build_ok(build);
+}
+
+static struct row_tensor tensor(struct wave_program *program, const char *name, const struct attention_params *p,
+                                bool kv, uint64_t bytes)
+{
+    uint64_t heads = kv ? p->kv_heads : p->heads, rows = kv ? p->kv_rows : p->rows;
+    double size = (double)p->batch * (double)heads * (double)rows * (double)bytes;
+    return (struct row_tensor){ kernel_program_tensor(program, name, size), (uint32_t)heads, (uint32_t)bytes };
+}
+
+/* Useful multiply-adds of one product, times 2: half the square (or the trapezoid) when causal. */
+static double product_flops(const struct attention_params *p)
+{
+    double scores = (double)p->rows * (double)p->kv_rows;
+    if (p->causal) {
+        scores -= (double)p->rows * (double)p->rows / 2;
+    }
+    return 2.0 * (double)p->batch * (double)p->heads * scores * (double)p->depth;
+}
+
+/* The moving tile shrinks until two of them fit beside the kept one. */
+static void flash_tiles(struct kernel_build *build, struct flash *flash, struct wave_program *program,
+                        const struct attention_params *p)
+{
+    uint64_t kept_bytes = flash->kept * flash->kept_loads * p->depth * p->bytes, most = build->machine->lds_bytes_per_workgroup_max;
+    uint64_t given = flash->backward ? p->tile_q : p->tile_kv;
+    flash->moving = (uint32_t)(given > 0 ? given : flash->backward ? 64 : 128);
+    while (given == 0 && flash->moving > 16 && kept_bytes + 4 * flash->moving * p->depth * p->bytes > most) {
+        flash->moving /= 2;
+    }
+    uint64_t moving_bytes = 2 * flash->moving * p->depth * p->bytes;
+    uint64_t room = most > kept_bytes ? (most - kept_bytes) / moving_bytes : 0;
+    flash->stages = (uint32_t)(p->stages > 0 ? p->stages : max_u64(2, min_u64(3, room)));
+    program->lds_bytes = (uint32_t)(kept_bytes + flash->stages * moving_bytes);
+    kernel_require_lds(build, program->lds_bytes);
+}
+
+static void flash_finish(struct kernel_build *build, struct wave_program *program, const struct attention_params *p)
+{
+    struct flash *flash = program->context;
+    uint64_t threads = THREADS;
+    flash->lanes = build->machine->lanes;
+    flash->waves = (uint32_t)ceil_div(threads, flash->lanes);
+    flash->batch = p->batch;
+    flash->heads = p->heads;
+    flash->causal = p->causal;
+    flash->dtype = WAVE_BF16;
+    flash_tiles(build, flash, program, p);
+    flash->tiles = ceil_div(flash->kept_rows, flash->kept);
+    flash->items = flash->tiles * p->batch * p->heads;
+    program->workgroups = min_u64(build->machine->units, flash->items);
+    program->waves_per_workgroup = flash->waves;
+    program->registers_per_lane = flash->lanes < 64 ? 232 : 256;
+    uint64_t product = 2ull * flash->kept * flash->moving * p->depth / flash->waves;
+    double scores = (double)flash->kept * flash->moving / (double)threads;
+    double outputs = (double)flash->kept * (double)p->depth / (double)threads;
+    flash->first_flops = flash->backward ? 2 * product : product;
+    flash->second_flops = flash->backward ? 3 * product : product;
+    flash->score_sfu = slots16(scores);
+    flash->score_valu = slots16(flash->backward ? 6 * scores : 4 * scores + outputs);
+    flash->store_valu = slots16(outputs * (flash->backward ? 3 : 2));
+    uint64_t units = 0, longest = 0;
+    for (uint64_t w = 0; w < program->workgroups; w++) {
+        uint64_t steps = wave_steps(flash, program, w);
+        units += steps;
+        if (steps > longest) {
+            longest = steps;
+            program->longest_wave_workgroup = w;
+        }
+    }
+    program->work_units_total = units * flash->waves;
+    program->trips_per_wave = units / program->workgroups >= 8 ? units / program->workgroups : 0;
+    program->longest_wave_trips = longest * program->workgroups != units ? longest : 0; /* steps cost alike */
+}
+
+static void add_attention(struct kernel_build *build, struct wave_program *program)
+{
+    dense_cache_apply(build, program);
+    if (!kernel_param_given(build, "cache")) {
+        program->initial_cache = WAVE_CACHE_STATE_OWN; /* the measuring program repeats the call */
+    }
+    kernel_plan_add(build, program, 1);
+}
+
+static void build_sdpa_fwd(struct kernel_build *build)
+{
+    struct attention_params p = read_attention(build);
+    if (!check_attention(build, &p)) {
+        return;
+    }
+    struct wave_program *program = kernel_program_create("sdpa_fwd", sizeof(struct flash), flash_next);
+    struct flash *flash = program->context;
+    flash->kept_rows = p.rows;
+    flash->moving_rows = p.kv_rows;
+    flash->kept = (uint32_t)(p.tile_q > 0 ? p.tile_q : KEPT_ROWS);
+    flash->kept_loads = 1;
+    flash->moving_loads = 2;
+    flash->kept_stores = 2;
+    flash->kept_in[0] = tensor(program, "q", &p, false, p.depth * p.bytes);
+    flash->moving_in[0] = tensor(program, "k", &p, true, p.depth * p.bytes);
+    flash->moving_in[1] = tensor(program, "v", &p, true, p.depth * p.bytes);
+    flash->kept_out[0] = tensor(program, "o", &p, false, p.depth * p.bytes);
+    flash->kept_out[1] = tensor(program, "lse", &p, false, 4);
+    flash_finish(build, program, &p);
+    program->flops = 2 * product_flops(&p);
+    add_attention(build, program);
+    kernel_value_per_time(build, 2 * product_flops(&p) * 1e-6, "TFLOP/s");
+}
+
+/* cudnn compute_dot_do_o: workgroups of 128, 16 B a lane: the row sums, and zeros into the fp32 dQ. */
+static void add_dot_do_o(struct kernel_build *build, const struct attention_params *p)
+{
+    struct dense_rows *rows;
+    struct wave_program *program = dense_rows_create("dot_do_o", &rows);
+    double elements = (double)p->batch * (double)p->heads * (double)p->rows * (double)p->depth;
+    uint64_t lanes = max_u64(1, last_pow2(p->depth) * p->bytes / 16);
+    rows->rows = p->batch * p->heads * p->rows;
+    rows->columns = p->depth;
+    rows->threads = 128;
+    rows->lanes_per_row = (uint32_t)min_u64(lanes, build->machine->lanes);
+    rows->start_issue = 40;
+    program->registers_per_lane = 28;
+    rows->pass_count = 1;
+    struct dense_pass *pass = &rows->passes[0];
+    pass->vector = 16 / p->bytes;
+    pass->in_flight = 1;
+    pass->valu = 3;
+    pass->access_issue = 4;
+    pass->operand_count = 3;
+    pass->operands[0] = (struct dense_pass_operand){ kernel_program_tensor(program, "do", elements * p->bytes), p->bytes, false, false };
+    pass->operands[1] = (struct dense_pass_operand){ kernel_program_tensor(program, "o", elements * p->bytes), p->bytes, false, false };
+    pass->operands[2] = (struct dense_pass_operand){ kernel_program_tensor(program, "dq32", elements * 4), 4, true, false };
+    pass->after = (struct dense_combine){ .issue = 4, .valu = 4, .latency_cycles = 100 };
+    rows->results[0] = (struct dense_row_result){ kernel_program_tensor(program, "delta", (double)rows->rows * 4), 4 };
+    dense_rows_finish(program, build->machine);
+    program->flops = 2 * elements;
+    add_attention(build, program);
+}
+
+/* cudnn convert_dq_to_16bits: 16 elements a lane. */
+static void add_convert_dq(struct kernel_build *build, const struct attention_params *p)
+{
+    struct dense_map *map;
+    struct wave_program *program = dense_map_create("convert_dq", &map);
+    uint64_t elements = p->batch * p->heads * p->rows * p->depth;
+    map->elements = elements;
+    map->threads = 128;
+    map->elements_per_lane = 16;
+    map->vector = 8;
+    map->access_issue = 4;
+    map->start_issue = 40;
+    map->valu = 1.5;
+    program->registers_per_lane = 30;
+    dense_map_load(program, "dq32", 4, (double)elements);
+    dense_map_store(program, "dq", p->bytes, (double)elements);
+    dense_map_finish(program, build->machine);
+    add_attention(build, program);
+}
+
+static void build_sdpa_bwd(struct kernel_build *build)
+{
+    struct attention_params p = read_attention(build);
+    bool whole = kernel_param_choice_or(build, "launches", "all|main", 0, NULL) == 0;
+    if (!check_attention(build, &p)) {
+        return;
+    }
+    struct wave_program *program = kernel_program_create("sdpa_bwd", sizeof(struct flash), flash_next);
+    struct flash *flash = program->context;
+    flash->backward = true;
+    flash->kept_rows = p.kv_rows;
+    flash->moving_rows = p.rows;
+    flash->kept = (uint32_t)(p.tile_kv > 0 ? p.tile_kv : KEPT_ROWS);
+    flash->kept_loads = 2;
+    flash->moving_loads = 4;
+    flash->kept_stores = 2;
+    flash->kept_in[0] = tensor(program, "k", &p, true, p.depth * p.bytes);
+    flash->kept_in[1] = tensor(program, "v", &p, true, p.depth * p.bytes);
+    flash->moving_in[0] = tensor(program, "q", &p, false, p.depth * p.bytes);
+    flash->moving_in[1] = tensor(program, "do", &p, false, p.depth * p.bytes);
+    flash->moving_in[2] = tensor(program, "lse", &p, false, 4);
+    flash->moving_in[3] = tensor(program, "delta", &p, false, 4);
+    struct attention_params own = p; /* each query head writes its own dK and dV; groups are summed outside */
+    own.kv_heads = p.heads;
+    flash->kept_out[0] = tensor(program, "dk", &own, true, p.depth * p.bytes);
+    flash->kept_out[1] = tensor(program, "dv", &own, true, p.depth * p.bytes);
+    flash->accumulated = tensor(program, "dq32", &p, false, p.depth * 4);
+    flash_finish(build, program, &p);
+    program->flops = 5 * product_flops(&p);
+    if (whole) {
+        add_dot_do_o(build, &p);
+    }
+    add_attention(build, program);
+    if (whole && kernel_build_ok(build)) {
+        add_convert_dq(build, &p);
+    }
+    kernel_value_per_time(build, 5 * product_flops(&p) * 1e-6, "TFLOP/s");
+}
+
+static struct attention_params read_rows(struct kernel_build *build)
+{
+    struct attention_params p = { .bytes = 2 };
+    p.batch = kernel_param_integer(build, "b", 1, 1u << 24);
+    p.heads = kernel_param_integer(build, "h", 1, 65536);
+    p.rows = kernel_param_integer(build, "s", 1, 1u << 24);
+    p.depth = kernel_param_integer(build, "d", 8, 512);
+    dense_cache_param(build);
+    return p;
+}
+
+static double all_elements(const struct attention_params *p)
+{
+    return (double)p->batch * (double)p->heads * (double)p->rows * (double)p->depth;
+}
+
+static void build_dot_do_o(struct kernel_build *build)
+{
+    struct attention_params p = read_rows(build);
+    if (kernel_params_done(build)) {
+        add_dot_do_o(build, &p);
+        kernel_value_per_time(build, all_elements(&p) * 8e-6, "TB/s");
+    }
+}
+
+static void build_convert_dq(struct kernel_build *build)
+{
+    struct attention_params p = read_rows(build);
+    if (kernel_params_done(build)) {
+        add_convert_dq(build, &p);
+        kernel_value_per_time(build, all_elements(&p) * 6e-6, "TB/s");
+    }
+}
+
+#define ATTENTION_HELP                                                                                                \
+    "b, h (query heads), s, d, causal (0|1; 0), kv_heads (h), s_kv (s), dtype (bf16|fp16; bf16), tile_q, tile_kv, "   \
+    "stages (by rule), cache (flushed|own|clean|produced; own)"
+
+const struct kernel_definition dense_attention_kernels[] = {
+    { "attention", "sdpa_fwd", "flash attention, forward", ATTENTION_HELP, build_sdpa_fwd },
+    { "attention", "sdpa_bwd", "flash attention, backward: row sums, main kernel, conversion of dQ",
+      ATTENTION_HELP ", launches (all|main; all)", build_sdpa_bwd },
+    { "attention", "dot_do_o", "row sums of dO x O, and dQ cleared", "b, h, s, d, cache (own)", build_dot_do_o },
+    { "attention", "convert_dq", "fp32 dQ to 16 bits", "b, h, s, d, cache (own)", build_convert_dq },
+    { NULL, NULL, NULL, NULL, NULL },
+};
