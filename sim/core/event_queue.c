@@ -19,6 +19,7 @@ enum place { PLACE_IDLE, PLACE_RUN, PLACE_HEAP, PLACE_DAY, PLACE_FAR };
 #define RUN_SORT_MAX 24   /* a day that loads out of order is insertion-sorted up to here, else heaped */
 #define RETUNE_FIRES 4096 /* look at the gap between events at least this rarely */
 #define HEAP_ARITY 4
+#define LOOK_AHEAD_EVENTS 1024 /* below, the events fit the host's near caches and asking ahead only costs */
 
 struct slot { /* sort key beside the pointer, so that sifting does not touch the events' memory */
     uint64_t at_ps, sequence;
@@ -45,6 +46,7 @@ struct event_queue {
     struct day *days;
     uint64_t *bits[3]; /* bit i of bits[0]: bucket i is not empty; of bits[k]: word i of bits[k-1] is not 0 */
     size_t day_events; /* in buckets */
+    struct event *ahead; /* in the next day's list: asked of host memory before it is needed; NULL: none */
     struct slot *run;
     size_t run_first, run_end;
     struct heap heap, far;
@@ -249,6 +251,9 @@ static void day_unlink(struct event_queue *queue, struct event *event)
 {
     uint64_t bucket = (event->at.ps >> queue->shift) & (queue->day_count - 1);
     struct day *list = &queue->days[bucket];
+    if (queue->ahead == event) {
+        queue->ahead = event->next;
+    }
     *(event->previous == NULL ? &list->head : &event->previous->next) = event->next;
     *(event->next == NULL ? &list->tail : &event->next->previous) = event->previous;
     if (list->head == NULL) {
@@ -316,6 +321,26 @@ static void load_bucket(struct event_queue *queue, uint64_t bucket)
     }
 }
 
+/* The list that load_next_day will take next from the buckets, or NULL. */
+static struct event *next_list(const struct event_queue *queue)
+{
+    if (queue->day_events < LOOK_AHEAD_EVENTS) {
+        return NULL;
+    }
+    uint64_t bucket = bits_next(queue, (queue->today & (queue->day_count - 1)) + 1);
+    bucket = bucket == UINT64_MAX ? bits_next(queue, 0) : bucket;
+    return queue->days[bucket].head;
+}
+
+/* A list's events lie all over memory, and walking it would wait for each: ask for one more at every fire. */
+static inline void look_ahead(struct event_queue *queue)
+{
+    if (queue->ahead != NULL) {
+        queue->ahead = queue->ahead->next;
+        __builtin_prefetch(queue->ahead);
+    }
+}
+
 /* Advance to the next day that has events and load it; false when nothing is pending. */
 static bool load_next_day(struct event_queue *queue)
 {
@@ -340,6 +365,8 @@ static bool load_next_day(struct event_queue *queue)
         day_append(queue, event, event->at.ps >> queue->shift);
     }
     load_bucket(queue, queue->today & mask);
+    queue->ahead = next_list(queue);
+    __builtin_prefetch(queue->ahead);
     return true;
 }
 
@@ -373,6 +400,7 @@ static void rebuild(struct event_queue *queue, unsigned shift)
     }
     queue->run_first = queue->run_end = 0;
     queue->day_events = 0;
+    queue->ahead = NULL;
     queue->shift = shift;
     queue->today = queue->now.ps >> shift;
     while (all != NULL) {
@@ -455,6 +483,7 @@ static void fire_event(struct event_queue *queue, struct event *event)
     event->place = PLACE_IDLE;
     queue->pending--;
     queue->now = event->at;
+    look_ahead(queue);
     queue->fires_since_retune++;
     if (queue->fires_since_retune >= RETUNE_FIRES && queue->fires_since_retune >= queue->pending) {
         retune(queue);
