@@ -224,7 +224,7 @@ static uint64_t run_random(uint64_t seed, size_t item_count, int steps)
                 }
             }
         } else if (action < 19 || step % 500 != 0) {
-            uint64_t limit = now + random_delay(&rng) / 8;
+            uint64_t limit = now + (item_count > 1000 ? rng_below(&rng, 2000) : random_delay(&rng) / 8);
             log->count = 0;
             event_queue_run_until(queue, (sim_time){ limit });
             qsort(model, model_count, sizeof *model, compare_pending);
