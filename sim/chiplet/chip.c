@@ -133,7 +133,7 @@ static void warm_predecessor(struct package *package, const struct wave_program 
     uint32_t all = (1u << package->sectors) - 1;
     for (uint64_t l = from; l < lines; l++) {
         struct line_place place = package_place(package, first + l);
-        package_write(package, first + l, &place, all, (uint32_t)(l % package->groups), 0, NULL);
+        package_write(package, first + l, &place, all, 0, (uint32_t)(l % package->groups), 0, NULL);
     }
 }
 

@@ -412,8 +412,8 @@ static inline void note_drain(struct executor *executor, sim_ticks end, const st
 }
 
 /* One line of a store; returns when the unit has sent it. */
-static inline sim_ticks store_line(struct executor *executor, uint32_t unit_index, uint64_t line, uint32_t mask, sim_ticks t,
-                                   struct access_blame *blame)
+static inline sim_ticks store_line(struct executor *executor, uint32_t unit_index, uint64_t line, uint32_t mask, uint32_t partial,
+                                   sim_ticks t, struct access_blame *blame)
 {
     struct package *package = executor->package;
     struct unit *unit = &executor->units[unit_index];
@@ -425,7 +425,7 @@ static inline sim_ticks store_line(struct executor *executor, uint32_t unit_inde
     a = leaky_server_start(&unit->out, a, package->store_sector * sectors);
     struct line_place place = package_place(package, line);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
-    *slot = package_write(package, line, &place, mask, unit->group, a + latency * 7 / 16, blame);
+    *slot = package_write(package, line, &place, mask, partial, unit->group, a + latency * 7 / 16, blame);
     note_drain(executor, *slot, blame);
     return a;
 }
@@ -460,12 +460,22 @@ static inline uint32_t sector_mask(const struct package *package, uint32_t first
     return ((2u << high) - 1) & ~((1u << low) - 1);
 }
 
+/* Sectors of [first, last] that the bytes do not cover whole. */
+static inline uint32_t partial_mask(const struct package *package, uint32_t first_byte, uint32_t last_byte)
+{
+    uint32_t low = first_byte >> package->sector_shift;
+    uint32_t high = last_byte >> package->sector_shift;
+    uint32_t inside = package->sector_bytes - 1;
+    return ((first_byte & inside) != 0 ? 1u << low : 0) | ((last_byte & inside) != inside ? 1u << high : 0);
+}
+
 /* Walk the lines of the op's spans; neighbouring spans that meet in one line are one request. The last argument is a statement
- * that sees `line` and `mask`. */
+ * that sees `line`, `mask` and `partial` (sectors not covered whole by any one span). */
 #define FOR_EACH_LINE(package, op, ...)                                                                              \
     do {                                                                                                               \
         uint64_t line = UINT64_MAX;                                                                                    \
         uint32_t mask = 0;                                                                                             \
+        uint32_t partial = 0;                                                                                          \
         for (uint32_t s_ = 0; s_ < (op)->span_count; s_++) {                                                           \
             uint64_t first_ = (op)->spans[s_].address;                                                                 \
             uint64_t last_ = first_ + (op)->spans[s_].bytes - 1;                                                       \
@@ -474,17 +484,21 @@ static inline uint32_t sector_mask(const struct package *package, uint32_t first
                 uint32_t from_ = first_ > base_ ? (uint32_t)(first_ - base_) : 0;                                      \
                 uint32_t to_ = last_ - base_ < (package)->line_bytes ? (uint32_t)(last_ - base_) : (package)->line_bytes - 1; \
                 uint32_t m_ = sector_mask(package, from_, to_);                                                        \
+                uint32_t p_ = partial_mask(package, from_, to_);                                                       \
                 if (l_ == line) {                                                                                      \
                     mask |= m_;                                                                                        \
+                    partial |= p_;                                                                                     \
                 } else {                                                                                               \
                     if (line != UINT64_MAX) {                                                                          \
                         __VA_ARGS__;                                                                                         \
                     }                                                                                                  \
                     line = l_;                                                                                         \
                     mask = m_;                                                                                         \
+                    partial = p_;                                                                                      \
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
+        (void)partial;                                                                                                 \
         if (line != UINT64_MAX) {                                                                                      \
             __VA_ARGS__;                                                                                                     \
         }                                                                                                              \
@@ -675,7 +689,7 @@ static sim_ticks access_store(struct executor *executor, struct wave *wave, sim_
     sim_ticks sent = t;
     struct access_blame blame = { 0 };
     FOR_EACH_LINE(package, op, {
-        sim_ticks end = store_line(executor, wave->unit, line, mask, t, &blame);
+        sim_ticks end = store_line(executor, wave->unit, line, mask, partial, t, &blame);
         sent = end > sent ? end : sent;
     });
     executor->outcome->blame[blame_largest(&blame)] += (double)(sent - t);
@@ -1030,7 +1044,7 @@ static uint64_t apply_functional(struct executor *executor, const struct wave_op
         if (op->kind == WAVE_LOAD) {
             package_read(package, line, &place, mask, group, 0, NULL);
         } else {
-            package_write(package, line, &place, mask, group, 0, NULL);
+            package_write(package, line, &place, mask, partial, group, 0, NULL);
         }
         requests++;
     });

@@ -280,23 +280,58 @@ static inline struct tags_set *l2_set(struct package *package, uint32_t global_s
     return &package->l2[(size_t)global_slice * package->sets + place->set];
 }
 
-/* Give `place` an entry at recency `position`; a dirty victim goes to its own channel and row. */
+/* Send the dirty sectors of `entry` to its own channel and row. */
+static void write_back(struct package *package, uint32_t global_slice, uint32_t set, uint32_t entry, bool timed)
+{
+    uint32_t local = global_slice - fast_quotient(package->spg_divisor, global_slice) * package->slices_per_group;
+    struct line_place place = { .slice = local };
+    uint32_t t = TAGS_TAG(entry);
+    if (!package->is_private) {
+        place.slice = (t >> TAG_HOME_SHIFT) * package->slices_per_group + local;
+        t &= (1u << TAG_HOME_SHIFT) - 1;
+    }
+    place_memory(package, &place, t * package->sets + set);
+    memory_write(package, &place, place.row, TAGS_DIRTY(entry), timed);
+}
+
+/* Give `place` an entry at recency `position`; a dirty victim goes to memory. */
 static inline uint32_t *l2_insert(struct package *package, uint32_t global_slice, const struct line_place *place, int position, bool timed)
 {
     struct tags_set *set = l2_set(package, global_slice, place);
     uint32_t victim = tags_insert(set, place->tag, position, package->ways);
     if (TAGS_DIRTY(victim) != 0) {
-        struct line_place victim_place = { .slice = place->slice };
-        uint32_t t = TAGS_TAG(victim);
-        if (!package->is_private) {
-            uint32_t local = global_slice - fast_quotient(package->spg_divisor, global_slice) * package->slices_per_group;
-            victim_place.slice = (t >> TAG_HOME_SHIFT) * package->slices_per_group + local;
-            t &= (1u << TAG_HOME_SHIFT) - 1;
-        }
-        place_memory(package, &victim_place, t * package->sets + place->set);
-        memory_write(package, &victim_place, victim_place.row, TAGS_DIRTY(victim), timed);
+        write_back(package, global_slice, place->set, victim, timed);
     }
     return &set->entry[position];
+}
+
+/* Mark `mask` dirty. A set may hold only so many dirty lines: one too many sends a dirty line, picked without regard to age,
+ * to memory early; it stays, clean. (Measured: rewriting 48 MiB in a 58.75 MiB cache sends half of the writes to memory.) */
+static inline void l2_dirty(struct package *package, uint32_t global_slice, const struct line_place *place, uint32_t *entry, uint32_t mask,
+                            bool timed)
+{
+    bool was_dirty = TAGS_DIRTY(*entry) != 0;
+    *entry |= mask << 4 | mask;
+    if (was_dirty || package->dirty_ways >= package->ways) {
+        return;
+    }
+    struct tags_set *set = l2_set(package, global_slice, place);
+    int dirty = 0;
+    for (int way = 0; way < package->ways; way++) {
+        dirty += TAGS_DIRTY(set->entry[way]) != 0;
+    }
+    if (dirty <= package->dirty_ways) {
+        return;
+    }
+    package->clean_draw = package->clean_draw * 6364136223846793005u + 1442695040888963407u;
+    int pick = (int)((package->clean_draw >> 33) % (uint64_t)dirty);
+    for (int way = 0; way < package->ways; way++) {
+        if (TAGS_DIRTY(set->entry[way]) != 0 && pick-- == 0) {
+            write_back(package, global_slice, place->set, set->entry[way], timed);
+            set->entry[way] &= ~15u;
+            return;
+        }
+    }
 }
 
 static inline sim_ticks pending_wait(struct package *package, uint64_t line, uint32_t where, sim_ticks t)
@@ -364,21 +399,25 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
     uint32_t wanted = mask;
     sim_ticks extra = 0;
     bool have = false;
-    if (!package->is_private && place.home != group) {
+    bool far = !package->is_private && place.home != group;
+    if (far) {
         extra = package->l2_far;
         if (timed) {
             package->traffic.far_requests++;
-            if (package->has_link) {
-                link_cross(package, place.home / package->groups_per_die, group / package->groups_per_die,
-                           (uint64_t)sectors << package->sector_shift, &t, blame);
-            }
+            link_cross(package, place.home / package->groups_per_die, group / package->groups_per_die,
+                       (uint64_t)sectors << package->sector_shift, &t, blame);
             slice_serve(package, place.slice, package->slice_read[sectors], &t, blame);
         }
-        uint32_t *home_entry = tags_touch(l2_set(package, place.slice, &place), place.tag);
-        if (home_entry != NULL && (TAGS_VALID(*home_entry) & mask) == mask) {
+        int way = tags_way(l2_set(package, place.slice, &place), place.tag);
+        uint32_t found = way >= 0 ? l2_set(package, place.slice, &place)->entry[way] : 0;
+        if (way >= 0 && (TAGS_VALID(found) & mask) == mask) {
             have = true;
+            if (package->copies_far && TAGS_DIRTY(found) == 0) {
+                tags_demote(l2_set(package, place.slice, &place), way, package->ways);
+            }
             if (timed) {
                 package->traffic.l2_hits++;
+                package->traffic.far_hits++;
                 sim_ticks ready = pending_wait(package, line, place.slice, t);
                 blame->hbm += ready - t;
                 t = ready;
@@ -391,28 +430,44 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
         uint32_t die = package->is_private ? group / package->groups_per_die : place.home / package->groups_per_die;
         t = memory_read(package, &place, wanted, die, t, blame);
     }
-    if (package->is_private || place.home == group || package->copies_far) {
-        if (entry == NULL || TAGS_TAG(*entry) != place.tag) {
-            entry = l2_insert(package, near, &place, 0, timed);
-        }
-        *entry |= wanted << 4;
-        if (timed && t > arrival) {
-            pending_set(package, line, near, t + extra);
-        }
-    } else if (!have) {
+    bool keep_near = !far || package->copies_far;
+    if (far && !have) {
+        /* The home keeps the line too, but where a near copy is made only until something else wants the place (measured: 20 MiB
+         * homed far stay there whole while one side streams 40 MiB, yet random readers of both sides see no such extra). */
         uint32_t *home_entry = tags_touch(l2_set(package, place.slice, &place), place.tag);
         if (home_entry == NULL) {
-            home_entry = l2_insert(package, place.slice, &place, 0, timed);
+            home_entry = l2_insert(package, place.slice, &place, keep_near ? tags_lowest(l2_set(package, place.slice, &place), package->ways) : 0, timed);
         }
         *home_entry |= wanted << 4;
         if (timed) {
             pending_set(package, line, place.slice, t);
         }
     }
+    if (keep_near) {
+        if (entry == NULL) {
+            entry = l2_insert(package, near, &place, 0, timed);
+        }
+        *entry |= wanted << 4;
+        if (timed && t > arrival) {
+            pending_set(package, line, near, t + extra);
+        }
+    }
     return t + extra;
 }
 
-sim_ticks package_write(struct package *package, uint64_t line, const struct line_place *at, uint32_t mask, uint32_t group, sim_ticks t, struct access_blame *blame)
+/* A far write or atomic passes the near slice on its way (measured: half as many write sectors again as the units send). */
+static inline void pass_near_slice(struct package *package, const struct line_place *place, uint32_t mask, uint32_t group, sim_ticks *t,
+                                   struct access_blame *blame)
+{
+    uint32_t sectors = (uint32_t)__builtin_popcount(mask);
+    uint32_t near = group * package->slices_per_group + place->slice - place->home * package->slices_per_group;
+    slice_serve(package, near, package->slice_write_sector * sectors, t, blame);
+    *t += package->l2_far;
+    link_cross(package, group / package->groups_per_die, place->home / package->groups_per_die, (uint64_t)sectors << package->sector_shift, t, blame);
+}
+
+sim_ticks package_write(struct package *package, uint64_t line, const struct line_place *at, uint32_t mask, uint32_t partial, uint32_t group,
+                        sim_ticks t, struct access_blame *blame)
 {
     const struct line_place place = *at;
     bool timed = blame != NULL;
@@ -420,9 +475,7 @@ sim_ticks package_write(struct package *package, uint64_t line, const struct lin
     tlb_access(package, line, group, &t, blame);
     if (timed) {
         if (!package->is_private && place.home != group) {
-            t += package->l2_far;
-            link_cross(package, group / package->groups_per_die, place.home / package->groups_per_die,
-                       (uint64_t)__builtin_popcount(mask) << package->sector_shift, &t, blame);
+            pass_near_slice(package, &place, mask, group, &t, blame);
         }
         slice_serve(package, slice, package->slice_write_sector * __builtin_popcount(mask), &t, blame);
         package->traffic.l2_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
@@ -431,11 +484,16 @@ sim_ticks package_write(struct package *package, uint64_t line, const struct lin
     if (entry == NULL) {
         entry = l2_insert(package, slice, &place, 0, timed);
     }
-    *entry |= mask << 4 | mask;
+    uint32_t fill = partial & ~TAGS_VALID(*entry);
+    if (fill != 0 && timed) {
+        /* the rest of a sector written in part has to be fetched before it can go to memory; nobody waits for it */
+        hbm_read(package, place.channel, place.row, access_groups(package, fill), t);
+    }
+    l2_dirty(package, slice, &place, entry, mask, timed);
     if (timed) {
         /* a store is taken when the channel that its evictions load keeps up */
         struct hbm_channel *channel = &package->hbm[place.channel];
-        sim_ticks backlog = channel->data.last > t ? channel->data.backlog - (channel->data.last - t) : channel->data.backlog - (t - channel->data.last);
+        sim_ticks backlog = channel->data.backlog - (t - channel->data.last);
         if (backlog > package->hbm_refresh) {
             blame->hbm += backlog - package->hbm_refresh;
             t += backlog - package->hbm_refresh;
@@ -496,9 +554,7 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
     }
     uint32_t slice = package->is_private ? group * package->slices_per_group + place.slice : place.slice;
     if (timed && !package->is_private && place.home != group) {
-        t += package->l2_far;
-        link_cross(package, group / package->groups_per_die, place.home / package->groups_per_die,
-                   (uint64_t)__builtin_popcount(mask) << package->sector_shift, &t, blame);
+        pass_near_slice(package, &place, mask, group, &t, blame);
     }
     uint32_t *entry = tags_touch(l2_set(package, slice, &place), place.tag);
     if (timed) {
@@ -517,6 +573,6 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
     } else if (timed) {
         package->traffic.l2_hits++;
     }
-    *entry |= mask;
+    l2_dirty(package, slice, &place, entry, mask, timed);
     return timed ? atomic_execute(package, line, rounds, type, &package->slice[slice], slice, t, blame) : t;
 }

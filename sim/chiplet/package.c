@@ -50,6 +50,7 @@ static void set_geometry(struct package *package, const struct chip_profile *p)
     package->slices = package->groups * package->slices_per_group;
     package->ways = (int)p->l2_ways;
     SIM_ASSERT(package->ways <= TAGS_WAYS, "%d ways", package->ways);
+    package->dirty_ways = (int)(p->l2_dirty_share * package->ways + 0.5);
     double slice_lines = p->l2_capacity * 1048576.0 / package->slices / package->line_bytes;
     package->sets = (uint32_t)(slice_lines / package->ways);
     SIM_ASSERT(package->sets > 0, "l2 of %g MiB has no sets", p->l2_capacity);
@@ -216,6 +217,7 @@ void package_reset_timing(struct package *package)
 void package_reset(struct package *package)
 {
     memset(package->l2, 0, (size_t)package->slices * package->sets * sizeof *package->l2);
+    package->clean_draw = 1;
     if (package->mall != NULL) {
         memset(package->mall, 0, (size_t)package->channels * package->mall_sets * sizeof *package->mall);
     }
@@ -234,7 +236,8 @@ void package_fill_dirty(struct package *package)
         uint32_t base = package->is_private ? 0x7ff000u : 0xe0000u | group << 20;
         for (uint32_t s = 0; s < package->sets; s++) {
             for (int w = 0; w < package->ways; w++) {
-                package->l2[(size_t)slice * package->sets + s].entry[w] = (base + (uint32_t)w) << 8 | all << 4 | all;
+                uint32_t dirty = w < package->dirty_ways ? all : 0;
+                package->l2[(size_t)slice * package->sets + s].entry[w] = (base + (uint32_t)w) << 8 | all << 4 | dirty;
             }
         }
     }

@@ -56,7 +56,7 @@ struct hbm_channel {
 
 struct package_traffic { /* counted while timed */
     uint64_t l1_requests, l1_hits;
-    uint64_t l2_requests, l2_hits, far_requests;
+    uint64_t l2_requests, l2_hits, far_requests, far_hits;
     uint64_t mall_requests, mall_hits;
     uint64_t l1_bytes, l2_bytes, link_bytes, mall_bytes;
     uint64_t hbm_read_bytes, hbm_write_bytes;
@@ -81,7 +81,8 @@ struct package {
     uint8_t hash_of_byte[4][256];      /* block_hash: XOR of masks, byte by byte of the block address */
     uint32_t *slice_label;             /* [slices]: hash value -> slice, slices of one arithmetic unit side by side */
     uint32_t sets;                     /* per slice */
-    int ways;
+    int ways, dirty_ways;
+    uint64_t clean_draw;               /* which dirty line is cleaned: a stream of its own, restarted with the package */
     struct fast_divisor slice_divisor, channel_divisor, channels_per_slice_divisor, set_divisor, spg_divisor, row_divisor,
         mall_set_divisor, channels_per_die_divisor;
     uint32_t channels, channels_per_slice, lines_per_row;
@@ -138,8 +139,8 @@ struct line_place package_place(const struct package *package, uint64_t line);
  * Fetch sectors `mask` of `line` for a unit of `group`; `t` is the arrival at the L2. Returns when the data leave the slice
  * that answers. Untimed (functional warming) when `blame` is NULL: only cache contents change. */
 sim_ticks package_read(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, uint32_t group, sim_ticks t, struct access_blame *blame);
-/* Write sectors `mask`; returns when the slice has taken them. */
-sim_ticks package_write(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, uint32_t group, sim_ticks t, struct access_blame *blame);
+/* Write sectors `mask`, of which `partial` are not covered whole; returns when the slice has taken them. */
+sim_ticks package_write(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, uint32_t partial, uint32_t group, sim_ticks t, struct access_blame *blame);
 /* One line's packet of an atomic instruction: sectors `mask` touched; block b of the line (in units of the atomic block)
  * takes rounds[b] dependent operations (0: untouched). Returns the end of the last operation. */
 sim_ticks package_atomic(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, const uint8_t *rounds, enum wave_atomic_type type,

@@ -77,6 +77,7 @@
     X(l2, hit_latency, "cycle", 1, 5000, "load hit latency, near copy, mean over (unit, slice)")   \
     X(l2, hit_latency_spread, "cycle", 0, 1000, "half width of the hit latency over (unit, slice)") \
     X(l2, far_latency, "cycle", 0, 5000, "extra when only the other partition holds the line (0 for private L2s)") \
+    X(l2, dirty_share, "ratio", 0.05, 1, "most of a set's ways that may be dirty; beyond it a dirty line is written back and kept") \
     X(l2, read_request_time, "ns", 0.01, 100, "slice time per read request of one sector")         \
     X(l2, read_line_time, "ns", 0.01, 100, "slice time per read request of a whole line")          \
     X(l2, write_sector_time, "ns", 0.01, 100, "slice time per written sector")                     \
