@@ -115,7 +115,7 @@ struct index_source *index_source_create(enum index_kind kind, double alpha, uin
     struct index_source *source = checked(calloc(1, sizeof *source));
     *source = (struct index_source){ .kind = kind, .tables = tables, .bags = bags, .length = length, .rows = rows,
                                      .seed = seed, .users = 1 };
-    if (kind != INDEX_UNIFORM) {
+    if (kind == INDEX_ZIPF || kind == INDEX_FBGEMM_ZIPF) {
         source->zipf = checked(calloc(1, sizeof *source->zipf));
         zipf_table_init(source->zipf, alpha);
     }
@@ -147,6 +147,10 @@ uint64_t index_source_row(const struct index_source *source, uint64_t table, uin
     switch (source->kind) {
     case INDEX_UNIFORM:
         return splitmix64_at(source->seed, flat) % source->rows;
+    case INDEX_UNIFORM_DISTINCT: {
+        uint64_t all = table * source->bags + bag;
+        return splitmix64_at(source->seed + all % 16, all / 16 * source->length + place) % source->rows;
+    }
     case INDEX_ZIPF:
         return zipf_table_row(source->zipf, source->rows, source->seed, flat);
     default: {

@@ -7,6 +7,9 @@
 
 enum index_kind {
     INDEX_UNIFORM,          /* splitmix64 modulo rows, in the order of the flat index array: exactly the measured draws */
+    INDEX_UNIFORM_DISTINCT, /* the same from 16 streams, bags dealt round robin. The measuring program draws again where
+                               a bag has the row already, which would need its history: left out (a bag of 55 of 100,000
+                               rows has 0.015 such pairs) */
     INDEX_ZIPF,             /* numpy's unbounded Zipf modulo rows */
     INDEX_FBGEMM_ZIPF,      /* per bag 3 L Zipf draws modulo rows, of which the L smallest distinct, ascending */
 };

@@ -1,0 +1,430 @@
+/* embedding: PyTorch's embedding_bag (sum). Forward: a wave takes 32 columns (its lanes) of a bag and walks the lookups
+ * one by one. Dense backward: a gradient of the table's full size, zeroed, and a sort-based accumulation:
+ *   zeros, arange, radix sort of all 64 key bits, unique_by_key, partial counts and their sums, partial sums of up to 10
+ *   lookups, and a sum per distinct row that writes its gradient row.
+ * Structure from the library's sources of 2.x; its grids are sized by upper bounds (the counts stay on the device). */
+#include "workloads/kernels/index_draw_internal.h"
+
+#define EMBEDDING_SEED 23 /* the measuring program draws with the framework's generator */
+#define PARTIAL 10        /* lookups of one partial sum */
+#define INDEX_BYTES 8
+
+struct bag {
+    struct index_source *source;
+    struct run_table *runs;
+    uint32_t *first_partial;       /* [runs + 1], backward */
+    uint64_t bags, length, rows, width, chunks; /* chunks of `lanes` columns */
+    uint32_t lanes, element_bytes;
+    uint64_t weights, indices, offsets, output, offset2bag, bag_size;      /* forward */
+    uint64_t gradient, order, partial_starts, partial_sums, counts, sorted, run_starts, run_partials, table_gradient;
+};
+
+/* Columns of a chunk: first, and how many. */
+static uint64_t chunk_columns(const struct bag *k, uint64_t chunk, uint64_t *first)
+{
+    *first = chunk * k->lanes;
+    return min_u64(k->lanes, k->width - *first);
+}
+
+/* ---- forward ---- */
+
+#define FORWARD_GRID 1024
+#define FORWARD_ROWS 8 /* waves a workgroup: block (lanes, 256 / lanes) */
+
+enum bag_step { BAG_NEXT, BAG_FIRST_INDEX, BAG_INDEX_AGAIN, BAG_WEIGHT, BAG_ORIGIN, BAG_NEXT_INDEX, BAG_SIZE, BAG_STORE };
+
+/* trip = (bag chunk of the wave) x length + lookup. sm_90 (re-expressed, with both assertions): 52 registers. Before a
+ * bag 91 instructions with two divisions (350 cycles) to the offsets. A lookup: its index is read twice (comparison,
+ * then address), 12 instructions (38) and 22 (37), the weight, the store of the lookup's bag by the first column's lane,
+ * and the next index right behind the weight (6, 14). */
+static void bag_forward_next(const struct wave_program *program, const struct wave_window *window,
+                             struct wave_state *state, struct wave_op *op)
+{
+    const struct bag *k = program->context;
+    uint64_t waves = program->workgroups * program->waves_per_workgroup, total = k->bags * k->chunks;
+    if (state->r[0] == 0) {
+        state->r[0] = 1;
+        wave_first_trip(window, state);
+    }
+    uint64_t item = wave_index(program, state) + state->trip / k->length * waves;
+    uint64_t bag = item / k->chunks, chunk = item % k->chunks, first;
+    uint64_t columns = chunk_columns(k, chunk, &first), lookup = state->trip % k->length;
+    uint64_t index = k->indices + (bag * k->length + lookup) * INDEX_BYTES;
+    bool last = lookup + 1 == k->length || state->trip + 1 >= window->trip_limit;
+    op_lanes(op, columns);
+    switch (state->pc) {
+    case BAG_NEXT:
+        if (item >= total || state->trip >= window->trip_limit) {
+            op_end(op);
+            return;
+        }
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 26, 65, 259 + 6 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->offsets + bag * 8, bag + 1 < k->bags ? 16 : 8);
+        state->pc = BAG_FIRST_INDEX;
+        return;
+    case BAG_FIRST_INDEX:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 7, 26, 51);
+        op_span(op, index, INDEX_BYTES);
+        state->pc = BAG_INDEX_AGAIN;
+        return;
+    case BAG_INDEX_AGAIN:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 4, 9, 27);
+        op_span(op, index, INDEX_BYTES);
+        state->pc = BAG_WEIGHT;
+        return;
+    case BAG_WEIGHT:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 7, 14 + (k->element_bytes == 2 ? 1 : 0), 14);
+        op_span(op, k->weights + (index_source_row(k->source, 0, bag, lookup) * k->width + first) * k->element_bytes,
+                columns * k->element_bytes);
+        op->work_units = 1;
+        state->pc = chunk == 0 ? BAG_ORIGIN : last ? BAG_SIZE : BAG_NEXT_INDEX;
+        return;
+    case BAG_ORIGIN:
+        op_begin(op, WAVE_STORE, WAVE_NO_WAIT);
+        op_work(op, 1, 0, 3);
+        op_span(op, k->offset2bag + (bag * k->length + lookup) * 8, 8);
+        op_lanes(op, 1);
+        state->pc = last ? BAG_SIZE : BAG_NEXT_INDEX;
+        return;
+    case BAG_NEXT_INDEX:
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 2, 4, 8);
+        op_span(op, index + INDEX_BYTES, INDEX_BYTES);
+        state->trip++;
+        state->pc = BAG_INDEX_AGAIN;
+        return;
+    case BAG_SIZE:
+        op_begin(op, WAVE_STORE, 0);
+        op_work(op, 4, 12, 20);
+        op_span(op, k->bag_size + bag * 8, 8);
+        state->pc = BAG_STORE;
+        return;
+    default:
+        op_begin(op, WAVE_STORE, WAVE_NO_WAIT);
+        op_work(op, 3, 8, 12);
+        op_span(op, k->output + (bag * k->width + first) * k->element_bytes, columns * k->element_bytes);
+        state->trip++;
+        state->pc = BAG_NEXT;
+    }
+}
+
+/* ---- backward: partial sums ---- */
+
+/* The partial sum `id`: r[0] its run, r[1] its first lookup in the run, r[2] how many. */
+static bool partial_find(const struct bag *k, uint64_t id, struct wave_state *state)
+{
+    uint64_t low = 0, high = k->runs->count;
+    if (id >= k->first_partial[k->runs->count]) {
+        return false;
+    }
+    while (high - low > 1) {
+        uint64_t middle = (low + high) / 2;
+        if (k->first_partial[middle] <= id) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    state->r[0] = low;
+    state->r[1] = (id - k->first_partial[low]) * PARTIAL;
+    state->r[2] = min_u64(PARTIAL, run_table_length(k->runs, low) - state->r[1]);
+    return true;
+}
+
+enum partial_step { PARTIAL_COUNT, PARTIAL_BOUNDS, PARTIAL_ORDER, PARTIAL_BAG, PARTIAL_ROW, PARTIAL_STORE, PARTIAL_END };
+
+/* sm_90 (re-expressed): 32 registers. 4 instructions to the number of partial sums, 85 to the bounds (237 cycles, one
+ * 64-bit division by the 32-bit path); per lookup three loads in a row: place, bag, gradient (17, 4 and 15
+ * instructions). */
+static void partial_sum_next(const struct wave_program *program, const struct wave_window *window,
+                             struct wave_state *state, struct wave_op *op)
+{
+    const struct bag *k = program->context;
+    uint64_t wave = wave_index(program, state), id = wave / k->chunks, first;
+    uint64_t columns = chunk_columns(k, wave % k->chunks, &first);
+    uint64_t sorted = k->runs->starts[state->r[0]] + state->r[1] + state->trip; /* place in sorted order */
+    op_lanes(op, columns);
+    switch (state->pc) {
+    case PARTIAL_COUNT:
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 2, 2, 8 + KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->counts, 8);
+        state->pc = partial_find(k, id, state) ? PARTIAL_BOUNDS : PARTIAL_END;
+        wave_first_trip(window, state);
+        return;
+    case PARTIAL_BOUNDS:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 38, 47, 152 + 5 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->partial_starts + id * 8, id + 1 < k->first_partial[k->runs->count] ? 16 : 8);
+        state->pc = PARTIAL_ORDER;
+        return;
+    case PARTIAL_ORDER:
+        if (state->trip >= min_u64(state->r[2], window->trip_limit)) {
+            op_begin(op, WAVE_STORE, 0);
+            op_work(op, 4, 8, 25);
+            op_span(op, k->partial_sums + (id * k->width + first) * 4, columns * 4);
+            state->pc = PARTIAL_END;
+            return;
+        }
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 4, 9, 30);
+        op_span(op, k->order + sorted * 8, 8);
+        state->pc = PARTIAL_BAG;
+        return;
+    case PARTIAL_BAG: {
+        uint64_t bag = run_table_bag(k->runs, k->source, 0, state->r[0], state->r[1] + state->trip);
+        uint64_t place = splitmix64_at(EMBEDDING_SEED + 1, sorted) % k->length;
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 1, 3, 10);
+        op_span(op, k->offset2bag + (bag * k->length + place) * 8, 8);
+        state->pc = PARTIAL_ROW;
+        return;
+    }
+    case PARTIAL_ROW: {
+        uint64_t bag = run_table_bag(k->runs, k->source, 0, state->r[0], state->r[1] + state->trip);
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 4, 11, 30);
+        op_span(op, k->gradient + (bag * k->width + first) * k->element_bytes, columns * k->element_bytes);
+        op->work_units = 1;
+        state->trip++;
+        state->pc = PARTIAL_ORDER;
+        return;
+    }
+    default:
+        op_end(op);
+    }
+}
+
+/* ---- backward: sum per distinct row ---- */
+
+enum total_step { TOTAL_COUNT, TOTAL_BOUNDS, TOTAL_SUM, TOTAL_START, TOTAL_KEY, TOTAL_STORE, TOTAL_END };
+
+/* sm_90 (re-expressed): 26 registers; 67 instructions with a division to the bounds (245 cycles), four partial sums in
+ * flight (19 instructions, 49), then run start, row number and store in a row. */
+static void total_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
+                       struct wave_op *op)
+{
+    const struct bag *k = program->context;
+    uint64_t wave = wave_index(program, state), run = wave / k->chunks, first;
+    uint64_t columns = chunk_columns(k, wave % k->chunks, &first);
+    op_lanes(op, columns);
+    switch (state->pc) {
+    case TOTAL_COUNT:
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 2, 2, 8 + KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->counts, 16);
+        wave_first_trip(window, state);
+        state->pc = run < k->runs->count ? TOTAL_BOUNDS : TOTAL_END;
+        return;
+    case TOTAL_BOUNDS:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 14, 53, 178 + 5 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->run_partials + run * 8, run + 1 < k->runs->count ? 16 : 8);
+        state->pc = TOTAL_SUM;
+        return;
+    case TOTAL_SUM: {
+        uint64_t from = k->first_partial[run] + state->trip;
+        uint64_t limit = min_u64(k->first_partial[run + 1] - k->first_partial[run], window->trip_limit);
+        uint64_t count = state->trip < limit ? (limit - state->trip >= 4 ? 4 : 1) : 0;
+        if (count > 0) {
+            op_begin(op, WAVE_LOAD, 0);
+            op_work(op, count == 4 ? 5 : 2, count == 4 ? 14 : 5, count == 4 ? 30 : 17);
+            for (uint64_t i = 0; i < count; i++) {
+                op_span_apart(op, k->partial_sums + ((from + i) * k->width + first) * 4, columns * 4);
+            }
+            op->work_units = (uint32_t)count;
+            state->trip += count;
+            return;
+        }
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 3, 2, 9);
+        op_span(op, k->run_starts + run * 8, 8);
+        state->pc = TOTAL_KEY;
+        return;
+    }
+    case TOTAL_KEY:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 2, 3, 11);
+        op_span(op, k->sorted + (uint64_t)k->runs->starts[run] * 8, 8);
+        state->pc = TOTAL_STORE;
+        return;
+    case TOTAL_STORE:
+        op_begin(op, WAVE_STORE, 0);
+        op_work(op, 4, 9, 32);
+        op_span(op, k->table_gradient + (k->runs->rows[run] * k->width + first) * k->element_bytes,
+                columns * k->element_bytes);
+        state->pc = TOTAL_END;
+        return;
+    default:
+        op_end(op);
+    }
+}
+
+/* ---- building ---- */
+
+static struct bag bag_read(struct kernel_build *build)
+{
+    struct bag k = { .lanes = build->machine->lanes };
+    k.bags = kernel_param_integer(build, "B", 1, 1ull << 30);
+    k.length = kernel_param_integer(build, "L", 1, 1ull << 20);
+    k.width = kernel_param_integer(build, "D", 1, 16384);
+    k.rows = kernel_param_integer(build, "rows", 1, UINT32_MAX);
+    k.element_bytes = kernel_dtype_bytes(kernel_param_dtype(build, "dtype"));
+    k.chunks = ceil_div(k.width, k.lanes);
+    double lookups = (double)k.bags * (double)k.length, row_bytes = (double)k.width * k.element_bytes;
+    if (lookups >= 4294967295.0) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameters B and L are not valid: at most 4294967295 lookups, got %.4g",
+                    lookups);
+    }
+    kernel_require_hbm(build, (double)k.rows * row_bytes, "the table");
+    kernel_require_hbm(build, (double)k.bags * row_bytes + 3 * 8 * lookups, "indices and pooled rows");
+    return k;
+}
+
+static void bag_value(struct kernel_build *build, const struct bag *k)
+{
+    double bytes = (double)k->bags * (double)k->length * (double)k->width * k->element_bytes;
+    kernel_value_per_time(build, bytes * 1e-6, "TB/s");
+    build->plan->flops = (double)k->bags * (double)k->length * (double)k->width;
+}
+
+static struct index_source *bag_source(const struct bag *k)
+{
+    return index_source_create(INDEX_UNIFORM, 1, 1, k->bags, k->length, k->rows, EMBEDDING_SEED);
+}
+
+static void bag_forward_build(struct kernel_build *build)
+{
+    struct bag shape = bag_read(build);
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    struct wave_program *program = kernel_program_create("embedding_bag forward", sizeof(struct bag),
+                                                         bag_forward_next);
+    struct bag *k = program->context;
+    *k = shape;
+    k->source = bag_source(k);
+    kernel_program_adopt(program, k->source, index_source_release);
+    double lookups = (double)k->bags * (double)k->length, row_bytes = (double)k->width * k->element_bytes;
+    k->weights = kernel_program_tensor(program, "table", (double)k->rows * row_bytes);
+    k->indices = kernel_program_tensor(program, "indices", lookups * INDEX_BYTES);
+    k->offsets = kernel_program_tensor(program, "offsets", (double)k->bags * 8);
+    k->output = kernel_program_tensor(program, "pooled rows", (double)k->bags * row_bytes);
+    k->offset2bag = kernel_program_tensor(program, "bag of lookup", lookups * 8);
+    k->bag_size = kernel_program_tensor(program, "bag sizes", (double)k->bags * 8);
+    program->registers_per_lane = 52;
+    program->workgroups = FORWARD_GRID;
+    program->waves_per_workgroup = 256 / k->lanes;
+    program->work_units_total = k->bags * k->chunks * k->length;
+    program->trips_per_wave = max_u64(1, k->bags * k->chunks / (program->workgroups * program->waves_per_workgroup)) *
+                              k->length;
+    program->flops = lookups * (double)k->width;
+    kernel_plan_add(build, program, 1);
+    bag_value(build, k);
+}
+
+/* Both accumulation kernels; `waves` is the grid in waves of `lanes` columns. */
+static struct wave_program *accumulate_program(const struct bag *shape, struct index_source *source,
+                                               struct run_table *runs, const char *name, wave_next next,
+                                               uint64_t sums)
+{
+    struct wave_program *program = kernel_program_create(name, sizeof(struct bag), next);
+    struct bag *k = program->context;
+    *k = *shape;
+    k->source = index_source_share(source);
+    kernel_program_adopt(program, source, index_source_release);
+    k->runs = run_table_share(runs);
+    kernel_program_adopt(program, runs, run_table_release);
+    k->first_partial = kernel_program_scratch(program, (runs->count + 1) * sizeof *k->first_partial);
+    for (uint64_t run = 0; run < runs->count; run++) {
+        k->first_partial[run + 1] = k->first_partial[run] + (uint32_t)ceil_div(run_table_length(runs, run), PARTIAL);
+    }
+    uint64_t block_waves = min_u64(k->chunks, 1024 / k->lanes);
+    program->waves_per_workgroup = (uint32_t)block_waves;
+    program->workgroups = ceil_div(sums * k->chunks, block_waves);
+    program->workgroups_differ = true;
+    k->counts = kernel_program_tensor(program, "counts", 16);
+    k->partial_sums = kernel_program_tensor(program, "partial sums",
+                                            (double)k->first_partial[runs->count] * (double)k->width * 4);
+    return program;
+}
+
+static void add_partial_sums(struct kernel_build *build, const struct bag *shape, struct index_source *source,
+                             struct run_table *runs, uint64_t most)
+{
+    struct wave_program *program = accumulate_program(shape, source, runs, "embedding gradient: partial sums",
+                                                      partial_sum_next, most);
+    struct bag *k = program->context;
+    double lookups = (double)runs->lookups;
+    k->partial_starts = kernel_program_tensor(program, "partial starts", 8.0 * k->first_partial[runs->count]);
+    k->order = kernel_program_tensor(program, "sorted places", 8 * lookups);
+    k->offset2bag = kernel_program_tensor(program, "bag of lookup", 8 * lookups);
+    k->gradient = kernel_program_tensor(program, "gradient", (double)k->bags * (double)k->width * k->element_bytes);
+    program->registers_per_lane = 32;
+    program->work_units_total = runs->lookups * k->chunks;
+    program->trips_per_wave = max_u64(1, runs->lookups / k->first_partial[runs->count]);
+    kernel_plan_add(build, program, 1);
+}
+
+static void add_totals(struct kernel_build *build, const struct bag *shape, struct index_source *source,
+                       struct run_table *runs, uint64_t most)
+{
+    struct wave_program *program = accumulate_program(shape, source, runs, "embedding gradient: row sums", total_next,
+                                                      most);
+    struct bag *k = program->context;
+    k->run_partials = kernel_program_tensor(program, "first partials", 8.0 * (double)runs->count);
+    k->run_starts = kernel_program_tensor(program, "run starts", 8.0 * (double)runs->count);
+    k->sorted = kernel_program_tensor(program, "sorted rows", 8.0 * (double)runs->lookups);
+    k->table_gradient = kernel_program_tensor(program, "table gradient",
+                                              (double)k->rows * (double)k->width * k->element_bytes);
+    program->registers_per_lane = 26;
+    program->work_units_total = k->first_partial[runs->count] * k->chunks;
+    program->trips_per_wave = max_u64(1, k->first_partial[runs->count] / runs->count);
+    kernel_plan_add(build, program, 1);
+}
+
+static void bag_backward_dense_build(struct kernel_build *build)
+{
+    struct bag shape = bag_read(build);
+    kernel_require_hbm(build, (double)shape.bags * (double)shape.length * (double)shape.width * 4, "partial sums");
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    struct index_source *source = bag_source(&shape);
+    struct run_table *runs = run_table_create(source);
+    uint64_t lookups = runs->lookups, most_runs = min_u64(lookups, shape.rows);
+    uint64_t most_partials = lookups / PARTIAL + most_runs;
+    /* sm_90 (re-expressed): 14 registers, 27 instructions to the run's bounds, 21 to the store. */
+    struct kernel_map_cost per_run = { 9, 18, 45 + 3 * KERNEL_SPECIAL_CYCLES, 2, 19, 40, 14 };
+    struct kernel_map_cost trivial = { 6, 10, 40 + 2 * KERNEL_SPECIAL_CYCLES, 2, 6, 12, 16 };
+    kernel_plan_add_fill(build, (double)shape.rows * (double)shape.width * shape.element_bytes, 1);
+    kernel_plan_add_map(build, "arange", lookups, 128, 0, 8, trivial);
+    kernel_plan_add_sort(build, lookups, 8, 8, 64);
+    kernel_plan_add_select(build, lookups, 8, runs->count, 8);
+    kernel_plan_add_map(build, "partial sums per run", most_runs, 32, 8, 8, per_run);
+    kernel_plan_add_select(build, most_runs, 8, most_runs, 8); /* an exclusive sum chains its tiles alike */
+    kernel_plan_add_map(build, "number of partial sums", 1, 1, 16, 8, trivial);
+    kernel_plan_add_map(build, "partial starts", most_runs, 32, 24, 8, per_run);
+    if (kernel_build_ok(build)) {
+        add_partial_sums(build, &shape, source, runs, most_partials);
+    }
+    if (kernel_build_ok(build)) {
+        add_totals(build, &shape, source, runs, most_runs);
+    }
+    run_table_release(runs);
+    index_source_release(source);
+    bag_value(build, &shape);
+}
+
+#define BAG_HELP "B (bags), L (lookups a bag), D, rows, dtype (float32|float16|bfloat16)"
+
+const struct kernel_definition embedding_kernels[] = {
+    { "embedding", "bag_forward", "PyTorch embedding_bag, sum", BAG_HELP, bag_forward_build },
+    { "embedding", "bag_backward_dense", "its dense gradient: zeros, sort, partial sums, row sums", BAG_HELP,
+      bag_backward_dense_build },
+    { .suite = NULL },
+};

@@ -1,0 +1,726 @@
+/* tbe_fused: table-batched embedding as the public library structures it. fp16 weights, fp32 pooled rows and gradients,
+ * 64-bit indices with offsets. Backward fuses row-wise Adagrad: linearise and sort, find the runs of equal rows, then
+ * runs below a threshold by a wave each, longer ones in pieces of 1024 lookups by a workgroup each, joined by fp32
+ * atomics and finished by a wave per run. */
+#include "workloads/kernels/index_draw_internal.h"
+
+#define FUSED_SEED 1234 /* the measuring program's */
+#define PIECE 1024      /* lookups of a long run that one workgroup sums */
+#define THREADS 256
+#define WIDTH_MAX 256   /* 8 elements a lane, 32 lanes */
+
+/* The runs of one table that a launch takes, and for long ones the first piece of each. */
+struct run_list {
+    uint64_t count, pieces, lookups;
+    uint32_t *runs;
+    uint32_t *first_piece; /* [count] */
+};
+
+struct fused {
+    struct index_source *source;
+    struct run_table *runs;
+    struct run_list list;
+    uint64_t tables, bags, length, rows;
+    uint32_t width, lanes, active; /* active: lanes that hold 8 elements each */
+    uint64_t weights, momentum, gradient, indices, offsets, output;
+    uint64_t lists, pieces, segments, keys, values, sums;
+};
+
+static void fused_row(const struct fused *k, struct wave_op *op, uint64_t table, uint64_t row)
+{
+    op_span_apart(op, k->weights + (table * k->rows + row) * k->width * 2, k->width * 2ull);
+    op_lanes(op, k->active);
+}
+
+/* Two 16-byte loads a lane, 32 bytes apart: each instruction touches every sector of the row. */
+static void fused_gradient(const struct fused *k, struct wave_op *op, uint64_t table, uint64_t bag)
+{
+    uint64_t address = k->gradient + (bag * k->tables + table) * k->width * 4;
+    op_span_apart(op, address, k->width * 4ull);
+    op_span_apart(op, address, k->width * 4ull);
+    op_lanes(op, k->active);
+}
+
+/* ---- forward ---- */
+
+/* r[0]: lookups of the unrolled trip; r[1]: step within it. */
+enum fused_forward_step { FUSED_START, FUSED_TRIP, FUSED_STORE, FUSED_END };
+
+/* sm_90: 31 registers. Unrolled by 4, but only the second index is loaded ahead: seven waits per four rows. */
+static const struct {
+    int8_t index, row;      /* loaded by the step, -1: none */
+    uint8_t issue, valu, latency;
+} fused_steps[] = {
+    { 0, -1, 8, 35, 62 }, { 1, 0, 2, 12, 27 }, { -1, 1, 1, 26, 35 }, { 2, -1, 4, 34, 37 },
+    { -1, 2, 1, 12, 28 }, { 3, -1, 2, 24, 14 }, { -1, 3, 1, 12, 28 },
+};
+static const struct {
+    int8_t index, row;
+    uint8_t issue, valu, latency;
+} fused_single[] = { { 0, -1, 3, 28, 28 }, { -1, 0, 1, 13, 36 } };
+
+static void fused_forward_next(const struct wave_program *program, const struct wave_window *window,
+                               struct wave_state *state, struct wave_op *op)
+{
+    const struct fused *k = program->context;
+    uint64_t wave = wave_index(program, state), table = wave / k->bags, bag = wave % k->bags;
+    if (wave >= k->tables * k->bags) {
+        op_end(op);
+        return;
+    }
+    uint64_t limit = min_u64(k->length, window->trip_limit);
+    if (state->pc == FUSED_START) {
+        wave_first_trip(window, state);
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 15, 51, 137 + 5 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->offsets + wave * 8, 16);
+        op_lanes(op, k->lanes);
+        state->pc = FUSED_TRIP;
+        return;
+    }
+    if (state->pc == FUSED_TRIP && state->r[1] == 0 && state->trip >= limit) {
+        state->pc = FUSED_STORE;
+    }
+    if (state->pc == FUSED_TRIP) {
+        if (state->r[1] == 0) {
+            state->r[0] = limit - state->trip >= 4 ? 4 : 1;
+        }
+        bool unrolled = state->r[0] == 4;
+        uint64_t s = state->r[1]++;
+        int index = unrolled ? fused_steps[s].index : fused_single[s].index;
+        int row = unrolled ? fused_steps[s].row : fused_single[s].row;
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, unrolled ? fused_steps[s].issue : fused_single[s].issue,
+                unrolled ? fused_steps[s].valu : fused_single[s].valu,
+                unrolled ? fused_steps[s].latency : fused_single[s].latency);
+        if (index >= 0) {
+            op_span(op, k->indices + (wave * k->length + state->trip + (uint64_t)index) * 8, 8);
+            op_lanes(op, k->lanes);
+        }
+        if (row >= 0) {
+            fused_row(k, op, table, index_source_row(k->source, table, bag, state->trip + (uint64_t)row));
+            op->work_units = 1;
+        }
+        if (state->r[1] == (unrolled ? sizeof fused_steps / sizeof fused_steps[0]
+                                     : sizeof fused_single / sizeof fused_single[0])) {
+            state->r[1] = 0;
+            state->trip += state->r[0];
+        }
+        return;
+    }
+    if (state->pc == FUSED_STORE) {
+        /* Eight 4-byte stores a lane, 32 bytes apart: each touches every sector of the row. */
+        uint64_t j = state->r[2]++;
+        op_begin(op, WAVE_STORE, j == 0 ? 0 : WAVE_NO_WAIT);
+        op_work(op, j == 0 ? 9 : 1, j == 0 ? 48 : 0, j == 0 ? 126 + 5 * KERNEL_SPECIAL_CYCLES : 3);
+        for (uint32_t lane = 0; lane < k->active; lane++) {
+            op_span_apart(op, k->output + ((bag * k->tables + table) * k->width + lane * 8 + j) * 4, 4);
+        }
+        op_lanes(op, k->active);
+        state->pc = j == 7 ? FUSED_END : FUSED_STORE;
+        return;
+    }
+    op_end(op);
+}
+
+/* ---- the row update: Adagrad's momentum, then the weights ---- */
+
+enum update_step { UPDATE_KEY, UPDATE_MOMENTUM, UPDATE_STORE_MOMENTUM, UPDATE_WEIGHT, UPDATE_STORE_WEIGHT, UPDATE_END };
+
+/* sm_90: the row number, five shuffles for the sum of squares, momentum load and store, square root and division, then
+ * the weights: 8 half-rate conversions each way. */
+static bool update_next(const struct fused *k, uint64_t table, uint64_t run, uint64_t *step, struct wave_op *op)
+{
+    uint64_t row = k->runs->rows[run], all_rows = table * k->rows + row;
+    switch ((*step)++) {
+    case UPDATE_KEY:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 3, 4, 6);
+        op_span(op, k->keys + (table * k->runs->lookups + k->runs->starts[run]) * 4, 4);
+        op_lanes(op, k->lanes);
+        return true;
+    case UPDATE_MOMENTUM:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 5, 30, 76 + 5 * KERNEL_SHUFFLE_CYCLES + 2 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->momentum + all_rows * 4, 4);
+        op_lanes(op, k->lanes);
+        return true;
+    case UPDATE_STORE_MOMENTUM:
+        op_begin(op, WAVE_STORE, 0);
+        op_work(op, 3, 6, 22);
+        op_span(op, k->momentum + all_rows * 4, 4);
+        op_lanes(op, 1);
+        return true;
+    case UPDATE_WEIGHT:
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 13, 28, 98 + 3 * KERNEL_SPECIAL_CYCLES);
+        fused_row(k, op, table, row);
+        return true;
+    case UPDATE_STORE_WEIGHT:
+        op_begin(op, WAVE_STORE, 0);
+        op_work(op, 2, 32, 16);
+        fused_row(k, op, table, row);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- short runs: a wave each ---- */
+
+/* pc 0: list entry, 1: segment bounds, 2: lookups, 3: update. r[0]: lookups of the trip, r[1]: step, r[2]: update step.
+ * sm_90: 32 registers. Unrolled by 4, but only the second bag number is loaded ahead; each gradient row is waited for
+ * before the next. A division by the bag count stands before each row. */
+static const struct {
+    int8_t value, row;
+    uint8_t issue, valu, latency;
+} short_steps[] = {
+    { 0, -1, 7, 21, 50 }, { -1, 0, 1, 34, 100 }, { -1, 1, 3, 37, 88 }, { 2, -1, 4, 10, 17 },
+    { -1, 2, 2, 35, 100 }, { 3, -1, 2, 8, 5 }, { -1, 3, 2, 35, 100 },
+};
+static const struct {
+    int8_t value, row;
+    uint8_t issue, valu, latency;
+} short_single[] = { { 0, -1, 3, 11, 19 }, { -1, 0, 2, 35, 103 } };
+
+static void fused_short_next(const struct wave_program *program, const struct wave_window *window,
+                             struct wave_state *state, struct wave_op *op)
+{
+    const struct fused *k = program->context;
+    uint64_t entry = wave_index(program, state), table = entry / k->list.count;
+    if (table >= k->tables) {
+        op_end(op);
+        return;
+    }
+    uint64_t run = k->list.runs[entry % k->list.count], segment = table * k->runs->count + run;
+    uint64_t limit = min_u64(run_table_length(k->runs, run), window->trip_limit);
+    uint64_t first = table * k->runs->lookups + k->runs->starts[run];
+    switch (state->pc) {
+    case 0:
+        wave_first_trip(window, state);
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 12, 12, 37 + 3 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->lists + entry * 4, 4);
+        op_lanes(op, k->lanes);
+        state->pc = 1;
+        return;
+    case 1:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 3, 4, 12);
+        op_span(op, k->segments + segment * 4, segment + 1 < k->tables * k->runs->count ? 8 : 4);
+        op_lanes(op, k->lanes);
+        state->pc = 2;
+        return;
+    case 2:
+        if (state->r[1] > 0 || state->trip < limit) {
+            if (state->r[1] == 0) {
+                state->r[0] = limit - state->trip >= 4 ? 4 : 1;
+            }
+            bool unrolled = state->r[0] == 4;
+            uint64_t s = state->r[1]++;
+            int value = unrolled ? short_steps[s].value : short_single[s].value;
+            int row = unrolled ? short_steps[s].row : short_single[s].row;
+            op_begin(op, WAVE_LOAD, 0);
+            op_work(op, unrolled ? short_steps[s].issue : short_single[s].issue,
+                    unrolled ? short_steps[s].valu : short_single[s].valu,
+                    (unrolled ? short_steps[s].latency : short_single[s].latency) +
+                        (row >= 0 ? 2u * KERNEL_SPECIAL_CYCLES : 0u));
+            if (value >= 0) {
+                uint64_t count = unrolled && value == 0 ? 2 : 1;
+                op_span(op, k->values + (first + state->trip + (uint64_t)value) * 4, count * 4);
+                op_lanes(op, k->lanes);
+            }
+            if (row >= 0) {
+                fused_gradient(k, op, table, run_table_bag(k->runs, k->source, table, run,
+                                                           state->trip + (uint64_t)row));
+                op->work_units = 1;
+            }
+            if (state->r[1] == (unrolled ? sizeof short_steps / sizeof short_steps[0]
+                                         : sizeof short_single / sizeof short_single[0])) {
+                state->r[1] = 0;
+                state->trip += state->r[0];
+            }
+            return;
+        }
+        state->pc = 3;
+        __attribute__((fallthrough));
+    default:
+        if (!update_next(k, table, run, &state->r[2], op)) {
+            op_end(op);
+        }
+    }
+}
+
+/* ---- long runs: a workgroup a piece ---- */
+
+enum long_step { LONG_SEARCH, LONG_RUN, LONG_BOUNDS, LONG_VALUE, LONG_ROW, LONG_MEET, LONG_SUM, LONG_END };
+
+/* First global piece of long run `entry`. */
+static uint64_t long_first_piece(const struct fused *k, uint64_t entry)
+{
+    return entry / k->list.count * k->list.pieces + k->list.first_piece[entry % k->list.count];
+}
+
+/* r[0], r[1]: the search's bounds, then r[0] the entry found; trip: lookups of the wave. sm_90: 32 registers, 8 KiB of
+ * shared memory. A binary search over the runs' first pieces (5 instructions, 35 cycles and a load a step), the piece's
+ * bounds by three loads in a row, then a lookup a trip: 3 instructions to the bag number (9), 37 to its row (139), 12
+ * after (41). At the end the waves' sums meet in shared memory and are added to the run's row by atomics. */
+static void fused_long_next(const struct wave_program *program, const struct wave_window *window,
+                            struct wave_state *state, struct wave_op *op)
+{
+    const struct fused *k = program->context;
+    uint64_t piece = state->workgroup, entry = state->r[0], table = entry / k->list.count;
+    uint64_t run = k->list.runs[entry % k->list.count];
+    uint32_t waves = program->waves_per_workgroup;
+    switch (state->pc) {
+    case LONG_SEARCH:
+        if (state->r[2] == 0) {
+            wave_first_trip(window, state);
+            state->r[1] = k->tables * k->list.count - 1;
+        }
+        if (state->r[0] < state->r[1]) {
+            uint64_t middle = (state->r[0] + state->r[1] + 1) / 2;
+            op_begin(op, WAVE_LOAD, state->r[2] == 0 ? WAVE_NO_WAIT : 0);
+            op_work(op, state->r[2] == 0 ? 4 : 2, state->r[2] == 0 ? 13 : 8,
+                    state->r[2] == 0 ? 49 + 2 * KERNEL_SPECIAL_CYCLES : 40);
+            op_span(op, k->pieces + middle * 4, 4);
+            op_lanes(op, k->lanes);
+            state->r[2] = 1;
+            if (long_first_piece(k, middle) <= piece) {
+                state->r[0] = middle;
+            } else {
+                state->r[1] = middle - 1;
+            }
+            return;
+        }
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 5, 9, 30);
+        op_span(op, k->lists + entry * 4, 4);
+        op_span_apart(op, k->pieces + entry * 4, 4);
+        op_lanes(op, k->lanes);
+        state->pc = LONG_RUN;
+        return;
+    case LONG_RUN:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 4, 6, 24);
+        op_span(op, k->segments + (table * k->runs->count + run) * 4,
+                table * k->runs->count + run + 1 < k->tables * k->runs->count ? 8 : 4);
+        op_lanes(op, k->lanes);
+        state->pc = LONG_VALUE;
+        return;
+    case LONG_VALUE: {
+        uint64_t from = (piece - long_first_piece(k, entry)) * PIECE;
+        uint64_t rows = min_u64(PIECE, run_table_length(k->runs, run) - from);
+        uint64_t trips = state->wave < rows ? ceil_div(rows - state->wave, waves) : 0;
+        if (state->trip < min_u64(trips, window->trip_limit)) {
+            bool first = state->trip == window->trip_first;
+            op_begin(op, WAVE_LOAD, 0);
+            op_work(op, first ? 7 : 3, first ? 25 : 12, first ? 56 + 2 * KERNEL_SPECIAL_CYCLES : 35);
+            state->r[3] = from + state->trip * waves + state->wave;
+            op_span(op, k->values + (table * k->runs->lookups + k->runs->starts[run] + state->r[3]) * 4, 4);
+            op_lanes(op, k->lanes);
+            state->pc = LONG_ROW;
+            return;
+        }
+        op_begin(op, WAVE_BARRIER, 0);
+        op_work(op, 7, 18, 69 + KERNEL_SPECIAL_CYCLES);
+        op->lds_bytes = k->active * 32;
+        state->pc = LONG_SUM;
+        return;
+    }
+    case LONG_ROW:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 2, 35, 102 + 2 * KERNEL_SPECIAL_CYCLES);
+        fused_gradient(k, op, table, run_table_bag(k->runs, k->source, table, run, state->r[3]));
+        op->work_units = 1;
+        state->trip++;
+        state->pc = LONG_VALUE;
+        return;
+    case LONG_SUM: {
+        uint64_t first = (uint64_t)state->wave * k->lanes;
+        state->pc = LONG_END;
+        if (first < k->width) {
+            uint64_t count = min_u64(k->lanes, k->width - first);
+            op_begin(op, WAVE_ATOMIC, WAVE_NO_WAIT);
+            op_work(op, 22, 46, 129 + 2 * 33);
+            op->lds_bytes = (uint32_t)count * 4 * waves;
+            op->atomic_type = WAVE_ATOMIC_FP32;
+            op->element_bytes = 4;
+            op_span(op, k->sums + (entry * k->width + first) * 4, count * 4);
+            op_lanes(op, count);
+            return;
+        }
+        __attribute__((fallthrough));
+    }
+    default:
+        op_end(op);
+    }
+}
+
+/* ---- finalise: a wave per long run ---- */
+
+/* sm_90: 27 registers; list entry, segment bound and row number in a row, the sums by eight 4-byte loads a lane. */
+static void fused_finalise_next(const struct wave_program *program, const struct wave_window *window,
+                                struct wave_state *state, struct wave_op *op)
+{
+    const struct fused *k = program->context;
+    (void)window;
+    uint64_t entry = wave_index(program, state), table = entry / k->list.count;
+    if (table >= k->tables) {
+        op_end(op);
+        return;
+    }
+    uint64_t run = k->list.runs[entry % k->list.count];
+    switch (state->pc) {
+    case 0:
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 5, 10, 41 + 3 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->lists + entry * 4, 4);
+        op_lanes(op, k->lanes);
+        break;
+    case 1:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 1, 13, 33 + KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->segments + (table * k->runs->count + run) * 4, 4);
+        op_lanes(op, k->lanes);
+        break;
+    case 2:
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 8, 4, 20);
+        for (uint32_t j = 0; j < 8; j++) {
+            op_span_apart(op, k->sums + entry * k->width * 4, k->width * 4ull);
+        }
+        op_lanes(op, k->active);
+        break;
+    default:
+        if (!update_next(k, table, run, &state->r[0], op)) {
+            op_end(op);
+        } else if (state->r[0] == UPDATE_END) {
+            op->work_units = 1;
+        }
+        return;
+    }
+    state->pc++;
+}
+
+/* ---- building ---- */
+
+struct fused_shape {
+    uint64_t bags, tables, length, width, rows, threshold;
+    double alpha;
+    bool zipf;
+};
+
+static double fused_lookups(const struct fused_shape *shape)
+{
+    return (double)shape->bags * (double)shape->tables * (double)shape->length;
+}
+
+static struct fused_shape fused_read(struct kernel_build *build, bool with_threshold)
+{
+    struct fused_shape shape = { 0 };
+    shape.bags = kernel_param_integer(build, "B", 1, 1ull << 30);
+    shape.tables = kernel_param_integer(build, "T", 1, 100000);
+    shape.length = kernel_param_integer(build, "L", 1, 1ull << 20);
+    shape.width = kernel_param_integer(build, "D", 8, WIDTH_MAX);
+    shape.rows = kernel_param_integer(build, "rows", 1, UINT32_MAX);
+    shape.alpha = kernel_param_real_or(build, "alpha", 0, 8, 1, "uniform indices; above 1 Zipf");
+    kernel_param_choice_or(build, "prec", "fp16", 0, NULL);
+    bool given = kernel_param_given(build, "generator");
+    shape.zipf = kernel_param_choice_or(build, "generator", "uniform_distinct|fbgemm_zipf", shape.alpha > 1, NULL) == 1;
+    if (given && shape.zipf != (shape.alpha > 1)) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameters generator and alpha=%g do not agree: uniform_distinct goes with "
+                    "alpha up to 1, fbgemm_zipf with more", shape.alpha);
+    }
+    if (with_threshold) {
+        shape.threshold = kernel_param_integer_or(build, "threshold", 0, 1u << 30, 32, "runs this long are split; the "
+                                                  "measuring program's value, 0: none");
+    }
+    if (shape.width % 8 != 0) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter D=%llu is not valid: must be a multiple of 8 up to %d",
+                    (unsigned long long)shape.width, WIDTH_MAX);
+    }
+    double lookups = fused_lookups(&shape), rows = (double)shape.tables * (double)shape.rows;
+    if (lookups >= 4294967296.0 || rows >= 4294967296.0) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameters B, T, L, rows are not valid: the kernels number lookups and rows "
+                    "in 32 bits, got %.3g lookups and %.3g rows", lookups, rows);
+    }
+    kernel_require_hbm(build, rows * (2.0 * (double)shape.width + 4), "the tables");
+    kernel_require_hbm(build, lookups * 8 + 4.0 * (double)shape.tables * (double)shape.bags * (double)shape.width,
+                       "indices and pooled rows");
+    return shape;
+}
+
+static struct index_source *fused_source(const struct fused_shape *shape)
+{
+    return index_source_create(shape->zipf ? INDEX_FBGEMM_ZIPF : INDEX_UNIFORM_DISTINCT, shape->alpha, shape->tables,
+                               shape->bags, shape->length, shape->rows, FUSED_SEED);
+}
+
+static struct wave_program *fused_program(struct kernel_build *build, const char *name, wave_next next,
+                                          const struct fused_shape *shape, struct index_source *source,
+                                          struct run_table *runs)
+{
+    struct wave_program *program = kernel_program_create(name, sizeof(struct fused), next);
+    struct fused *k = program->context;
+    *k = (struct fused){ .source = index_source_share(source), .tables = shape->tables, .bags = shape->bags,
+                         .length = shape->length, .rows = shape->rows, .width = (uint32_t)shape->width,
+                         .lanes = build->machine->lanes, .active = (uint32_t)shape->width / 8 };
+    kernel_program_adopt(program, source, index_source_release);
+    k->weights = kernel_program_tensor(program, "weights", 2.0 * (double)k->tables * (double)k->rows * k->width);
+    if (runs == NULL) {
+        return program;
+    }
+    k->runs = run_table_share(runs);
+    kernel_program_adopt(program, runs, run_table_release);
+    double lookups = fused_lookups(shape);
+    k->momentum = kernel_program_tensor(program, "momentum", 4.0 * (double)k->tables * (double)k->rows);
+    k->gradient = kernel_program_tensor(program, "gradient", 4.0 * (double)k->tables * (double)k->bags * k->width);
+    k->segments = kernel_program_tensor(program, "segments", 4.0 * (double)k->tables * (double)runs->count);
+    k->keys = kernel_program_tensor(program, "sorted rows", 4 * lookups);
+    k->values = kernel_program_tensor(program, "sorted bags", 4 * lookups);
+    return program;
+}
+
+static bool is_long(const struct run_table *runs, uint64_t run, uint64_t threshold)
+{
+    return threshold > 0 && run_table_length(runs, run) >= threshold;
+}
+
+static uint64_t count_runs(const struct run_table *runs, uint64_t threshold, bool longs)
+{
+    uint64_t count = 0;
+    for (uint64_t run = 0; run < runs->count; run++) {
+        count += is_long(runs, run, threshold) == longs;
+    }
+    return count;
+}
+
+static void fill_list(struct wave_program *program, uint64_t threshold, bool longs)
+{
+    struct fused *k = program->context;
+    struct run_list *list = &k->list;
+    uint64_t count = count_runs(k->runs, threshold, longs);
+    list->runs = kernel_program_scratch(program, (size_t)max_u64(count, 1) * sizeof *list->runs);
+    list->first_piece = kernel_program_scratch(program, (size_t)max_u64(count, 1) * sizeof *list->first_piece);
+    for (uint64_t run = 0; run < k->runs->count; run++) {
+        if (is_long(k->runs, run, threshold) == longs) {
+            list->first_piece[list->count] = (uint32_t)list->pieces;
+            list->runs[list->count++] = (uint32_t)run;
+            list->pieces += ceil_div(run_table_length(k->runs, run), PIECE);
+            list->lookups += run_table_length(k->runs, run);
+        }
+    }
+    k->lists = kernel_program_tensor(program, "run list", 4.0 * (double)k->tables * (double)count);
+}
+
+static void add_short(struct kernel_build *build, const struct fused_shape *shape, struct index_source *source,
+                      struct run_table *runs)
+{
+    struct wave_program *program = fused_program(build, "tbe backward, short runs", fused_short_next, shape, source,
+                                                 runs);
+    struct fused *k = program->context;
+    fill_list(program, shape->threshold, false);
+    program->registers_per_lane = 32;
+    kernel_program_grid(program, k->tables * k->list.count * k->lanes, THREADS, k->lanes);
+    program->work_units_total = k->tables * k->list.lookups;
+    program->trips_per_wave = max_u64(1, k->list.lookups / k->list.count);
+    program->workgroups_differ = shape->zipf;
+    for (uint64_t i = 0; i < k->list.count; i++) {
+        uint64_t length = run_table_length(runs, k->list.runs[i]);
+        if (length > program->longest_wave_trips) {
+            program->longest_wave_trips = length;
+            program->longest_wave_workgroup = i / program->waves_per_workgroup;
+            program->longest_wave_index = (uint32_t)(i % program->waves_per_workgroup);
+        }
+    }
+    kernel_plan_add(build, program, 1);
+}
+
+static void add_long(struct kernel_build *build, const struct fused_shape *shape, struct index_source *source,
+                     struct run_table *runs)
+{
+    struct wave_program *program = fused_program(build, "tbe backward, long runs", fused_long_next, shape, source,
+                                                 runs);
+    struct fused *k = program->context;
+    fill_list(program, shape->threshold, true);
+    double sums = 4.0 * (double)k->tables * (double)k->list.count * k->width;
+    k->pieces = kernel_program_tensor(program, "first pieces", 4.0 * (double)k->tables * (double)k->list.count);
+    k->sums = kernel_program_tensor(program, "sums", sums);
+    program->registers_per_lane = 32;
+    program->lds_bytes = 8 * WIDTH_MAX * 4;
+    program->workgroups = k->tables * k->list.pieces;
+    program->waves_per_workgroup = (uint32_t)ceil_div(THREADS, k->lanes);
+    program->work_units_total = k->tables * k->list.lookups;
+    program->trips_per_wave = max_u64(1, k->list.lookups / (k->list.pieces * program->waves_per_workgroup));
+    program->workgroups_differ = true;
+    kernel_require_lds(build, program->lds_bytes);
+    kernel_plan_add_fill(build, sums, 1);
+    kernel_plan_add(build, program, 1);
+}
+
+static void add_finalise(struct kernel_build *build, const struct fused_shape *shape, struct index_source *source,
+                         struct run_table *runs)
+{
+    struct wave_program *program = fused_program(build, "tbe backward, finalise", fused_finalise_next, shape, source,
+                                                 runs);
+    struct fused *k = program->context;
+    fill_list(program, shape->threshold, true);
+    k->sums = kernel_program_tensor(program, "sums", 4.0 * (double)k->tables * (double)k->list.count * k->width);
+    program->registers_per_lane = 27;
+    kernel_program_grid(program, k->tables * k->list.count * k->lanes, THREADS, k->lanes);
+    program->work_units_total = k->tables * k->list.count;
+    kernel_plan_add(build, program, 1);
+}
+
+/* sm_90: 16 registers, two 32-bit divisions; reads a 64-bit index, writes row number and bag. */
+static void add_linearise(struct kernel_build *build, uint64_t lookups)
+{
+    kernel_plan_add_map(build, "linearise", lookups, THREADS, 8, 8,
+                        (struct kernel_map_cost){ 15, 32, 145 + 5 * KERNEL_SPECIAL_CYCLES, 4, 24,
+                                                  71 + 2 * KERNEL_SPECIAL_CYCLES, 16 });
+}
+
+/* sm_90: 12 registers; each thread compares its key with the one before (the same lines). */
+static void add_run_lengths(struct kernel_build *build, uint64_t lookups, uint64_t runs)
+{
+    kernel_plan_add_map(build, "flag run heads", lookups, THREADS, 4, 4,
+                        (struct kernel_map_cost){ 6, 13, 57 + 2 * KERNEL_SPECIAL_CYCLES, 2, 5, 10, 12 });
+    kernel_plan_add_select(build, lookups, 4, runs, 4);
+}
+
+static void forward_build(struct kernel_build *build)
+{
+    struct fused_shape shape = fused_read(build, false);
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    struct index_source *source = fused_source(&shape);
+    struct wave_program *program = fused_program(build, "tbe forward, fp16 rows", fused_forward_next, &shape, source,
+                                                 NULL);
+    struct fused *k = program->context;
+    double lookups = fused_lookups(&shape);
+    k->indices = kernel_program_tensor(program, "indices", 8 * lookups);
+    k->offsets = kernel_program_tensor(program, "offsets", 8 * ((double)k->tables * (double)k->bags + 1));
+    k->output = kernel_program_tensor(program, "pooled rows", 4.0 * (double)k->tables * (double)k->bags * k->width);
+    program->registers_per_lane = 31;
+    kernel_program_grid(program, k->tables * k->bags * k->lanes, THREADS, k->lanes);
+    program->work_units_total = (uint64_t)lookups;
+    program->trips_per_wave = shape.length;
+    program->flops = lookups * k->width;
+    build->plan->flops = program->flops;
+    kernel_plan_add(build, program, 1);
+    index_source_release(source);
+    kernel_value_per_time(build, lookups * (double)shape.width * 2 * 1e-6, "TB/s");
+}
+
+static void linearise_sort_build(struct kernel_build *build)
+{
+    struct fused_shape shape = fused_read(build, false);
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    uint64_t lookups = (uint64_t)fused_lookups(&shape);
+    add_linearise(build, lookups);
+    kernel_plan_add_sort(build, lookups, 4, 4, kernel_key_bits(shape.tables * shape.rows));
+    kernel_value_per_time(build, (double)lookups * 1e-3, "Gkeys/s");
+}
+
+/* What the kernels behind the sort have in common: the runs, and the value column's count. */
+enum fused_part { FUSED_RUN_LENGTHS, FUSED_SHORT, FUSED_LONG, FUSED_FINALISE, FUSED_ALL };
+
+static void fused_parts(struct kernel_build *build, const struct fused_shape *shape, enum fused_part part,
+                        struct index_source *source, struct run_table *runs)
+{
+    uint64_t lookups = (uint64_t)fused_lookups(shape);
+    uint64_t shorts = count_runs(runs, shape->threshold, false), longs = runs->count - shorts, pieces = 0;
+    for (uint64_t run = 0; run < runs->count; run++) {
+        pieces += is_long(runs, run, shape->threshold) ? ceil_div(run_table_length(runs, run), PIECE) : 0;
+    }
+    if ((part == FUSED_SHORT && shorts == 0) || ((part == FUSED_LONG || part == FUSED_FINALISE) && longs == 0)) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter threshold=%llu leaves no %s run: the longest has %llu lookups",
+                    (unsigned long long)shape->threshold, part == FUSED_SHORT ? "shorter" : "longer",
+                    (unsigned long long)run_table_length(runs, runs->longest));
+        return;
+    }
+    if (shape->bags * shape->length > RUN_TABLE_DRAWS || (shape->zipf && shape->bags > INDEX_POOL_BAGS)) {
+        kernel_assume(build, "run lengths: drawn from a part of one table's lookups and scaled");
+    }
+    if (part == FUSED_ALL) {
+        add_linearise(build, lookups);
+        kernel_plan_add_sort(build, lookups, 4, 4, kernel_key_bits(shape->tables * shape->rows));
+    }
+    if (part == FUSED_ALL || part == FUSED_RUN_LENGTHS) {
+        add_run_lengths(build, lookups, shape->tables * runs->count);
+    }
+    if ((part == FUSED_ALL && shorts > 0) || part == FUSED_SHORT) {
+        add_short(build, shape, source, runs);
+    }
+    if ((part == FUSED_ALL && longs > 0) || part == FUSED_LONG) {
+        add_long(build, shape, source, runs);
+    }
+    if ((part == FUSED_ALL && longs > 0) || part == FUSED_FINALISE) {
+        add_finalise(build, shape, source, runs);
+    }
+    double counts[] = { (double)runs->count, (double)shorts, (double)longs, (double)pieces };
+    if (part == FUSED_ALL) {
+        kernel_value_per_time(build, (double)lookups * (double)shape->width * 2 * 1e-6, "TB/s");
+    } else {
+        kernel_value_count(build, (double)shape->tables * counts[part], part == FUSED_FINALISE ? "pieces" : "runs");
+    }
+}
+
+static void fused_build(struct kernel_build *build, enum fused_part part)
+{
+    struct fused_shape shape = fused_read(build, part != FUSED_RUN_LENGTHS);
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    struct index_source *source = fused_source(&shape);
+    struct run_table *runs = run_table_create(source);
+    fused_parts(build, &shape, part, source, runs);
+    run_table_release(runs);
+    index_source_release(source);
+}
+
+static void run_lengths_build(struct kernel_build *build)
+{
+    fused_build(build, FUSED_RUN_LENGTHS);
+}
+
+static void short_runs_build(struct kernel_build *build)
+{
+    fused_build(build, FUSED_SHORT);
+}
+
+static void long_runs_build(struct kernel_build *build)
+{
+    fused_build(build, FUSED_LONG);
+}
+
+static void finalise_build(struct kernel_build *build)
+{
+    fused_build(build, FUSED_FINALISE);
+}
+
+static void backward_build(struct kernel_build *build)
+{
+    fused_build(build, FUSED_ALL);
+}
+
+#define FUSED_HELP "B, T, L, D (up to 256), rows, alpha (1), generator (uniform_distinct|fbgemm_zipf), prec (fp16)"
+#define FUSED_HELP_THRESHOLD FUSED_HELP ", threshold (32)"
+
+const struct kernel_definition tbe_fused_kernels[] = {
+    { "tbe_fused", "forward", "sum-pooled lookups of fp16 rows into fp32", FUSED_HELP, forward_build },
+    { "tbe_fused", "linearise_sort", "row numbers over all tables, then a radix sort", FUSED_HELP,
+      linearise_sort_build },
+    { "tbe_fused", "run_lengths", "where runs of equal rows start", FUSED_HELP, run_lengths_build },
+    { "tbe_fused", "backward_short_runs", "runs below the threshold, a wave each", FUSED_HELP_THRESHOLD,
+      short_runs_build },
+    { "tbe_fused", "backward_long_runs", "pieces of longer runs, a workgroup each", FUSED_HELP_THRESHOLD,
+      long_runs_build },
+    { "tbe_fused", "backward_finalise", "the update of the longer runs' rows", FUSED_HELP_THRESHOLD, finalise_build },
+    { "tbe_fused", "backward", "all of backward, from sort to update", FUSED_HELP_THRESHOLD, backward_build },
+    { .suite = NULL },
+};
