@@ -26,14 +26,15 @@
     X(launch, true, "kernel launch as the device sees it")                                         \
     X(power, true, "board power")
 
-/* Numbers. X(section, key, unit, min, max, help); the C name is section_key, the C type double. */
+/* Numbers. X(section, key, unit, min, max, help); the C name is section_key, the C type double.
+ * A number that the reader checks and no model uses says "(informational)" at the end of its help; a test holds both ways. */
 #define CHIP_PROFILE_NUMBERS(X)                                                                    \
     X(clock, core_max, "MHz", 100, 5000, "highest core (CU/SM) clock")                             \
     X(clock, core_memory_bound, "MHz", 100, 5000, "core clock that memory-bound kernels hold")     \
     X(clock, core_dense, "MHz", 100, 5000, "core clock that sustained dense matrix work holds")    \
     X(package, groups, "count", 1, 64, "compute groups: XCDs, or L2 partitions of a GPU")          \
     X(package, units_per_group, "count", 1, 256, "active CUs or SMs per group")                    \
-    X(package, units_total, "count", 1, 4096, "active CUs or SMs of the package; must be groups x units_per_group") \
+    X(package, units_total, "count", 1, 4096, "active CUs or SMs of the package; must be groups x units_per_group (informational)") \
     X(package, dies, "count", 1, 16, "dies that carry memory: I/O dies, or compute dies")          \
     X(unit, lanes, "count", 16, 64, "lanes of a wave")                                             \
     X(unit, simds, "count", 1, 16, "schedulers (SIMDs) per unit")                                  \
@@ -57,10 +58,10 @@
     X(matrix, tf32, "FLOP/cycle", 0, 1e6, "dense matrix rate per unit; 0: emulated by three bf16 products") \
     X(matrix, fp32, "FLOP/cycle", 0, 1e6, "fp32 multiply-add rate of the vector (or matrix) units per unit") \
     X(matrix, fp64, "FLOP/cycle", 0, 1e6, "fp64 rate per unit")                                    \
-    X(matrix, latency, "cycle", 1, 1000, "one matrix instruction, issue to result")                \
+    X(matrix, latency, "cycle", 1, 1000, "one matrix instruction, issue to result (informational)")                \
     X(l1, capacity, "KiB", 1, 1024, "data capacity per unit as cache")                             \
-    X(l1, line, "B", 32, 512, "line")                                                              \
-    X(l1, sector, "B", 16, 512, "fetch granularity")                                               \
+    X(l1, line, "B", 32, 512, "line (informational)")                                                              \
+    X(l1, sector, "B", 16, 512, "fetch granularity (informational)")                                               \
     X(l1, ways, "count", 1, 128, "associativity")                                                  \
     X(l1, hit_latency, "cycle", 1, 1000, "load hit latency")                                       \
     X(l1, request_interval, "cycle", 0.1, 64, "cycles per line request of the address port")       \
@@ -85,8 +86,8 @@
     X(die_link, latency, "ns", 0, 10000, "added one-way latency of a crossing")                    \
     X(mall, capacity, "MiB", 1, 4096, "memory-side cache of the package")                          \
     X(mall, ways, "count", 1, 64, "associativity")                                                 \
-    X(mall, line, "B", 32, 512, "line")                                                            \
-    X(mall, slices, "count", 1, 1024, "slices of the package")                                     \
+    X(mall, line, "B", 32, 512, "line (informational)")                                                            \
+    X(mall, slices, "count", 1, 1024, "slices of the package (informational)")                                     \
     X(mall, rate, "GB/s", 1, 1e6, "read rate of the package")                                      \
     X(mall, latency, "ns", 1, 10000, "load latency from the unit on a hit here")                   \
     X(hbm, capacity, "GiB", 1, 4096, "HBM usable by a program")                                    \
@@ -127,8 +128,8 @@
     X(launch, latency, "us", 0, 1000, "launch and drain of an empty kernel as the device sees it, in a full stream") \
     X(launch, stream_gap, "us", 0, 1000, "end of a kernel to the start of the next one in a stream, both queued") \
     X(launch, graph_gap, "us", 0, 1000, "the same inside a captured graph")                        \
-    X(power, board_limit, "W", 10, 5000, "board power held over one second")                       \
-    X(power, idle, "W", 0, 2000, "board power without work, clocks up")
+    X(power, board_limit, "W", 10, 5000, "board power held over one second (informational)")                       \
+    X(power, idle, "W", 0, 2000, "board power without work, clocks up (informational)")
 
 /* Choices. X(section, key, "a|b|c", help); the C name is section_key, the C type int: index in the list. */
 #define CHIP_PROFILE_CHOICES(X)                                                                    \

@@ -316,6 +316,53 @@ Test(chip_profile, top_of_the_file)
     }
 }
 
+/* ---- no field is silently unused */
+
+/* The C sources of the folders that model something, one after the other. */
+static char *model_sources(void)
+{
+    FILE *pipe = popen("find " SOURCE_DIR "/sim " SOURCE_DIR "/workloads " SOURCE_DIR
+                       "/studies -name '*.[ch]' "
+                       "-not -path '*/sim/core/*' -not -path '*/sim/cli/*' -exec cat {} +",
+                       "r");
+    size_t capacity = 32u << 20;
+    char *text = calloc(1, capacity);
+    cr_assert(pipe != NULL);
+    size_t size_bytes = fread(text, 1, capacity - 1, pipe);
+    pclose(pipe);
+    cr_assert(gt(sz, size_bytes, 100000));
+    cr_assert(lt(sz, size_bytes, capacity - 1));
+    return text;
+}
+
+static bool is_field_used(const char *sources, const char *field)
+{
+    size_t length = strlen(field);
+    for (const char *at = sources; (at = strstr(at, field)) != NULL; at += length) {
+        bool member = at > sources && (at[-1] == '.' || at[-1] == '>');
+        bool whole = strchr("abcdefghijklmnopqrstuvwxyz0123456789_", at[length]) == NULL;
+        if (member && whole) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Test(chip_profile, a_number_is_used_by_a_model_or_says_that_it_is_informational)
+{
+    char *sources = model_sources();
+    for (int i = 0; i < CHIP_NUMBERS; i++) {
+        char field[64];
+        snprintf(field, sizeof field, "%s", chip_number_key((enum chip_number)i));
+        *strchr(field, '.') = '_';
+        bool informational = strstr(chip_number_help((enum chip_number)i), "(informational)") != NULL;
+        cr_expect(ne(int, informational, is_field_used(sources, field)), "%s %s", field,
+                  informational ? "is used: take (informational) off its help"
+                                : "is used by no model: say (informational)");
+    }
+    free(sources);
+}
+
 /* ---- names */
 
 Test(data_path, an_unknown_device_lists_the_known_and_takes_no_near_one)
