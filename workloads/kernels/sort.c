@@ -162,6 +162,9 @@ static void histogram_next(const struct wave_program *program, const struct wave
                 op_span_apart(op, k->keys + first * k->key_bytes, count * k->key_bytes);
                 lanes += count;
             }
+            if (lanes == 0) { /* behind the end of the last tile */
+                op_begin(op, WAVE_COMPUTE, WAVE_NO_WAIT);
+            }
             op_lanes(op, min_u64(lanes, k->lanes));
             state->r[0] = lanes;
             state->pc = 2;

@@ -1,0 +1,171 @@
+/* Every kernel of this folder at a small size, on 32 and 64 lanes, through the interpreter of walk.h. The bytes expected
+ * are written as the arithmetic of the kernel: what it must read, write and add up, from its parameters alone. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include "tests/kernels/walk.h"
+
+#define ANY -1.0 /* depends on the drawn indices: checked elsewhere or not at all */
+
+struct program_case {
+    const char *suite, *kernel, *params;
+    double loads, stores; /* bytes over all launches, each counted once */
+    double atomics;       /* elements */
+};
+
+/* 4 units in walk_machine(), so 32 workgroups of 256 where a grid is 8 per unit. */
+#define PERSISTENT_THREADS (8.0 * 4 * 256)
+#define MIB 1048576.0
+
+static const struct program_case cases[] = {
+    { "launch", "empty", "n=3;grid=1", 0, 0, 0 },
+    { "launch", "dispatch", "grid=10;block=128", 0, 0, 0 },
+    { "launch", "chain_stream", "n=1000;kernels=200", 4 * 1000, 4 * 1000, 0 },
+    { "launch", "chain_graph", "n=1;kernels=200", 4, 4, 0 },
+    /* 4 bytes a step: 64 or 512 warm steps and 4096 */
+    { "latency", "chase_l2bypassl1", "kb=64", 4 * (64 + 4096), 0, 0 },
+    { "latency", "chase_l1", "kb=16", 4 * (512 + 4096), 0, 0 },
+    { "latency", "per_sm", "sm=3", 4 * 64 * 74, 0, 0 },
+    { "bandwidth", "read", "mb=1.5;it=3", 3 * 1.5 * MIB, 0, 0 },
+    { "bandwidth", "write", "mb=0.001;it=2", 0, 2 * 16 * 65, 0 }, /* 65 whole elements in 1048.576 bytes */
+    { "bandwidth", "copy", "mb=2", MIB, MIB, 0 },
+    { "occupancy", "read_ctas", "ctas=1;threads=1024", 16.0 * 2033601, 0, 0 }, /* floor(2^28 / 132) elements */
+    { "alu", "fma", "n=100", 0, 0, 0 },
+    { "gather", "random_rows", "row_bytes=128;table_mb=1;n=10000", 10000 * (128 + 4), 0, 0 },
+    /* groups of 24 lanes straddle waves, which both load the index: rows only */
+    { "gather", "random_rows", "row_bytes=384;table_mb=1;n=1000", ANY, 0, 0 },
+    { "atomic", "add_u32", "mode=0;naddr=8;stride=4", 0, 0, PERSISTENT_THREADS * 8 },
+    { "atomic", "add_u32", "mode=2;naddr=1000;stride=256", 0, 0, PERSISTENT_THREADS * 32 },
+    { "atomic", "add_u64", "mode=1;naddr=65536;stride=8", 0, 0, PERSISTENT_THREADS * 32 },
+    { "atomic", "add_f32", "mode=1;naddr=16;ops=8192", 0, 0, 8192 },
+    { "atomic", "add_f16x2", "mode=2;naddr=64", 0, 0, PERSISTENT_THREADS * 32 },
+    { "atomic", "same_addr_scale", "grid=3;block=33", 0, 0, 3 * 33 * 64 },
+    { "atomic", "same_addr_return", "grid=2;block=1", 0, 0, 2 * 64 }, /* one lane issues for its wave */
+    { "atomic", "shared_u32", "naddr=32", 0, 0, 0 },
+    /* no bag is split over waves here: per bag its two offsets (16), its row count (8) and 5 indices */
+    { "bounds_check", "per_thread_atomic", "tables=2;batch=100;bag=5;block_x=64;rate=0", ANY, 0, 0 },
+    { "bounds_check", "tree_reduction", "tables=2;batch=100;bag=5;block_x=8;rate=0", ANY, 0, 0 },
+    { "bounds_check", "tree_reduction", "tables=3;batch=5;bag=70;block_x=32;rate=0.5", ANY, ANY, ANY },
+    { "bounds_check", "per_thread_atomic", "tables=3;batch=7;bag=9;block_x=48;rate=1", ANY, 8.0 * 3 * 7 * 9, ANY },
+    { "gis", "forward", "D=64;rows=1000;run=4;n=1024", ANY, 4.0 * 1024 * 64, 0 },
+    { "gis", "backward_atomic", "D=64;rows=1000;run=4;n=1024", ANY, 0, 1024 * 64 },
+    /* rows repeat 4 times and then, among 10 million, never again: one addition per run and column */
+    { "gis", "backward_cached", "D=64;rows=10000000;run=4;n=1024", ANY, 0, 1024 / 4 * 64 },
+    { "gis", "backward_atomic", "D=20;rows=7;run=1;n=100", ANY, 0, 100 * 20 },
+    { "tbe", "forward", "B=50;T=3;L=7;D=64;rows=1000;alpha=1;prec=fp32", 50 * 3 * 7 * (4 + 256), 50 * 3 * 256, 0 },
+    { "tbe", "forward", "B=50;T=3;L=7;D=64;rows=1000;alpha=1.15;prec=fp16", 50 * 3 * 7 * (4 + 128), 50 * 3 * 128, 0 },
+    { "tbe", "backward_atomic", "B=50;T=3;L=7;D=64;rows=1000;alpha=1;prec=fp32", 50 * 3 * 7 * (4 + 256), 0,
+      50 * 3 * 7 * 64 },
+    { "tbe", "backward_atomic", "B=50;T=3;L=7;D=192;rows=1000;alpha=1.15;prec=fp16", 50 * 3 * 7 * (4 + 384), 0,
+      50 * 3 * 7 * 96 }, /* two halves an element */
+    { "tbe", "sort", "B=500;T=3;L=7;D=64;rows=1000;alpha=1;prec=fp32", ANY, ANY, ANY },
+    { "tbe", "backward_sorted", "B=500;T=3;L=7;D=192;rows=1000;alpha=1;prec=fp32", ANY, ANY, 0 },
+    { "tbe", "backward_sorted", "B=500;T=3;L=7;D=64;rows=1000;alpha=1.15;prec=fp16", ANY, ANY, 0 },
+    /* offsets 16, indices 8, rows of 2 D; fp32 out */
+    { "tbe_fused", "forward", "B=50;T=3;L=7;D=64;rows=1000;alpha=1", 50 * 3 * (16 + 7 * (8 + 128)), 50 * 3 * 256, 0 },
+    { "tbe_fused", "forward", "B=50;T=3;L=7;D=192;rows=1000;alpha=1.15;prec=fp16;generator=fbgemm_zipf",
+      50 * 3 * (16 + 7 * (8 + 384)), 50 * 3 * 768, 0 },
+    { "tbe_fused", "linearise_sort", "B=500;T=3;L=7;D=64;rows=1000;alpha=1", ANY, ANY, ANY },
+    { "tbe_fused", "run_lengths", "B=500;T=3;L=7;D=64;rows=1000;alpha=1", ANY, ANY, 0 },
+    { "tbe_fused", "backward_short_runs", "B=500;T=3;L=7;D=64;rows=1000;alpha=1;threshold=5", ANY, ANY, 0 },
+    { "tbe_fused", "backward_short_runs", "B=500;T=2;L=9;D=64;rows=1000;alpha=1.2;threshold=0", ANY, ANY, 0 },
+    { "tbe_fused", "backward_long_runs", "B=2000;T=3;L=7;D=64;rows=1000;alpha=1.15;threshold=32", ANY, ANY, ANY },
+    { "tbe_fused", "backward_finalise", "B=2000;T=3;L=7;D=64;rows=1000;alpha=1.15;threshold=32", ANY, ANY, 0 },
+    { "tbe_fused", "backward", "B=2000;T=3;L=7;D=64;rows=1000;alpha=1.15;threshold=32", ANY, ANY, ANY },
+    { "scatter", "index_add", "n=100;D=64;rows=10;dtype=fp32", ANY, 0, 100 * 64 },
+    { "scatter", "index_add", "n=1000;D=3;rows=10;hot_share=0.5;kind=cas;order=acq_rel", ANY, 0, 1000 * 3 },
+    { "scatter", "index_select", "n=100;D=64;rows=10;dtype=fp32", 100 * (8 + 256), 100 * 256, 0 },
+    { "scatter", "histogram", "n=5000;rows=100", 4 * 5000, 0, 5000 },
+    /* 20 workgroups of 256 hold 5000 values; each adds its 100 counters */
+    { "scatter", "histogram", "n=5000;rows=100;bins=private", 4 * 5000, 0, 20 * 100 },
+    { "embedding", "bag_forward", "B=100;L=7;D=64;rows=1000;dtype=float32", ANY, ANY, 0 },
+    { "embedding", "bag_forward", "B=100;L=1;D=100;rows=1000;dtype=float16", ANY, ANY, 0 },
+    { "embedding", "bag_backward_dense", "B=300;L=7;D=64;rows=500;dtype=float32", ANY, ANY, ANY },
+    { "embedding", "bag_backward_dense", "B=3000;L=3;D=100;rows=50;dtype=float16", ANY, ANY, ANY },
+};
+
+#define CASE_COUNT (sizeof cases / sizeof cases[0])
+
+struct totals {
+    double loads, stores, atomics;
+};
+
+/* Walks each launch twice: contract, units, determinism; then in two windows whose work must add up to the whole. */
+static struct totals walk_launches(const struct program_case *c, const struct kernel_plan *plan, uint32_t lanes)
+{
+    struct totals totals = { 0 };
+    for (size_t i = 0; i < plan->launch_count; i++) {
+        const struct wave_program *program = plan->launches[i].program;
+        if (program == NULL) {
+            continue;
+        }
+        struct walk walk = walk_program(program, lanes, WALK_ALL, NULL, NULL);
+        struct walk again = walk_program(program, lanes, WALK_ALL, NULL, NULL);
+        cr_assert(eq(str, walk.problem, ""), "%s/%s %s, %u lanes", c->suite, c->kernel, c->params, lanes);
+        cr_assert(eq(u64, walk.hash, again.hash), "%s/%s %s: %s", c->suite, c->kernel, c->params, program->name);
+        cr_assert(eq(u64, walk.units, program->work_units_total), "%s/%s %s, %u lanes: %s", c->suite, c->kernel,
+                  c->params, lanes, program->name);
+        if (program->trips_per_wave > 1) {
+            uint64_t half = program->trips_per_wave / 2;
+            struct walk head = walk_program(program, lanes, (struct wave_window){ 0, half }, NULL, NULL);
+            struct walk tail = walk_program(program, lanes, (struct wave_window){ half, UINT64_MAX }, NULL, NULL);
+            cr_assert(eq(str, head.problem, ""));
+            cr_assert(eq(str, tail.problem, ""));
+            cr_assert(eq(u64, head.units + tail.units, walk.units), "%s/%s %s: %s, window of %llu trips", c->suite,
+                      c->kernel, c->params, program->name, (unsigned long long)half);
+        }
+        totals.loads += (double)walk.load_bytes;
+        totals.stores += (double)walk.store_bytes;
+        totals.atomics += (double)walk.atomic_lanes;
+    }
+    return totals;
+}
+
+static void run_case(const struct program_case *c, uint32_t lanes)
+{
+    struct kernel_plan *plan = walk_plan(c->suite, c->kernel, c->params, lanes);
+    struct totals totals = walk_launches(c, plan, lanes);
+    if (c->loads != ANY) {
+        cr_expect(eq(dbl, totals.loads, c->loads), "%s/%s %s, %u lanes: loads", c->suite, c->kernel, c->params, lanes);
+    }
+    if (c->stores != ANY) {
+        cr_expect(eq(dbl, totals.stores, c->stores), "%s/%s %s, %u lanes: stores", c->suite, c->kernel, c->params,
+                  lanes);
+    }
+    if (c->atomics != ANY) {
+        cr_expect(eq(dbl, totals.atomics, c->atomics), "%s/%s %s, %u lanes: atomics", c->suite, c->kernel, c->params,
+                  lanes);
+    }
+    kernel_plan_destroy(plan);
+}
+
+Test(programs, obey_the_contract_on_32_lanes, .timeout = 100)
+{
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        run_case(&cases[i], 32);
+    }
+}
+
+Test(programs, obey_the_contract_on_64_lanes, .timeout = 100)
+{
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        run_case(&cases[i], 64);
+    }
+}
+
+/* A kernel added to one of these suites without a case above is an oversight. */
+Test(programs, every_kernel_of_these_suites_has_a_case)
+{
+    static const char *const suites[] = { "launch", "latency", "bandwidth", "alu", "gather", "atomic", "bounds_check",
+                                          "gis", "tbe", "tbe_fused", "scatter", "embedding" };
+    for (size_t r = 0; r < kernel_registry_count(); r++) {
+        struct kernel_entry entry = kernel_registry_at(r);
+        bool ours = false, found = false;
+        for (size_t s = 0; s < sizeof suites / sizeof suites[0]; s++) {
+            ours = ours || strcmp(suites[s], entry.suite) == 0;
+        }
+        for (size_t i = 0; i < CASE_COUNT; i++) {
+            found = found || (strcmp(cases[i].suite, entry.suite) == 0 && strcmp(cases[i].kernel, entry.kernel) == 0);
+        }
+        cr_expect(not(ours && !found), "%s/%s has no case", entry.suite, entry.kernel);
+    }
+}
