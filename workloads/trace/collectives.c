@@ -1,25 +1,37 @@
 /* Collectives: what the process group recorded beside the kernel (or beside the operator that launched it), and the ranks
  * of a run joined. A rank's n-th collective of a group is every other rank's n-th of it. */
+#include "workloads/trace/trace_internal.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "workloads/trace/trace_internal.h"
 
-struct kind_name { const char *part, *kind; };
+struct kind_name {
+    const char *part, *kind;
+};
 
 /* By what the framework calls it, else by the kernel's name; letters are compared without case, _ left out. The first that
  * fits counts, so the longer stand first. */
 static const struct kind_name kind_names[] = {
-    { "alltoall", "all_to_all" },       { "reducescatter", "reduce_scatter" }, { "allreduce", "all_reduce" },
-    { "allgather", "all_gather" },      { "gatherintotensor", "all_gather" },  { "broadcast", "broadcast" },
-    { "sendrecv", "send_recv" },        { "send", "send_recv" },               { "recv", "send_recv" },
+    { "alltoall", "all_to_all" },
+    { "reducescatter", "reduce_scatter" },
+    { "allreduce", "all_reduce" },
+    { "allgather", "all_gather" },
+    { "gatherintotensor", "all_gather" },
+    { "broadcast", "broadcast" },
+    { "sendrecv", "send_recv" },
+    { "send", "send_recv" },
+    { "recv", "send_recv" },
 };
 
-struct dtype_name { const char *name; double bytes; };
+struct dtype_name {
+    const char *name;
+    double bytes;
+};
 static const struct dtype_name dtype_names[] = {
-    { "float", 4 },  { "half", 2 },  { "bfloat16", 2 }, { "double", 8 },        { "long", 8 },     { "int", 4 },
-    { "short", 2 },  { "byte", 1 },  { "char", 1 },     { "bool", 1 },          { "float8", 1 },   { "float8e4m3fn", 1 },
-    { "float8e5m2", 1 }, { "int8", 1 }, { "uint8", 1 }, { "float32", 4 },       { "float16", 2 },  { "int64", 8 },
+    { "float", 4 },   { "half", 2 },         { "bfloat16", 2 },   { "double", 8 }, { "long", 8 },
+    { "int", 4 },     { "short", 2 },        { "byte", 1 },       { "char", 1 },   { "bool", 1 },
+    { "float8", 1 },  { "float8e4m3fn", 1 }, { "float8e5m2", 1 }, { "int8", 1 },   { "uint8", 1 },
+    { "float32", 4 }, { "float16", 2 },      { "int64", 8 },
 };
 
 static void squash(const char *text, char *out, size_t capacity)
@@ -68,7 +80,8 @@ bool collective_is(const struct trace_event *event)
 }
 
 /* The kernel's own record, else that of the innermost operator around its launch that has one. */
-static const struct trace_collective_args *find_args(const struct host_step *step, const struct device_item *item)
+static const struct trace_collective_args *find_args(const struct host_step *step,
+                                                     const struct device_item *item)
 {
     const struct trace_device_args *device = item->event->args;
     if (device->collective != NULL) {
@@ -86,7 +99,8 @@ static const struct trace_collective_args *find_args(const struct host_step *ste
 /* nccl-tests' size of the message: all-gather by its output, reduce-scatter by its input, both over the whole group. */
 static double message_elements(const char *kind, const struct trace_collective_args *args, double group_size)
 {
-    double in = args->in_elements > 0 ? args->in_elements : 0, out = args->out_elements > 0 ? args->out_elements : 0;
+    double in = args->in_elements > 0 ? args->in_elements : 0,
+           out = args->out_elements > 0 ? args->out_elements : 0;
     if (strcmp(kind, "all_gather") == 0) {
         return out > in ? out : in * group_size; /* some versions record one rank's part as output */
     }
@@ -96,7 +110,8 @@ static double message_elements(const char *kind, const struct trace_collective_a
     return in > out ? in : out;
 }
 
-static void read_splits(struct graph_collective *out, const struct trace_collective_args *args, struct graph *graph)
+static void read_splits(struct graph_collective *out, const struct trace_collective_args *args,
+                        struct graph *graph)
 {
     const char *text = args->in_split;
     if (text == NULL || strlen(text) <= 2 || out->group_size < 2 || out->group_size > 4096) {
@@ -114,7 +129,8 @@ static void read_splits(struct graph_collective *out, const struct trace_collect
         at = end + strspn(end, ", ");
     }
     if (count != out->group_size || !(sum > 0)) {
-        graph_note(graph, "a collective's split sizes %.80s do not name %u ranks: taken as even", text, out->group_size);
+        graph_note(graph, "a collective's split sizes %.80s do not name %u ranks: taken as even", text,
+                   out->group_size);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -124,8 +140,8 @@ static void read_splits(struct graph_collective *out, const struct trace_collect
 }
 
 /* Older recordings: the library region around the launch names the kind and its first tensors. In out->bytes. */
-static const char *from_region(const struct host_step *step, const struct device_item *item, double group_size,
-                               struct graph_collective *out)
+static const char *from_region(const struct host_step *step, const struct device_item *item,
+                               double group_size, struct graph_collective *out)
 {
     uint32_t region = step->items[item->launch].region;
     if (region == TRACE_NONE) {
@@ -144,8 +160,8 @@ static const char *from_region(const struct host_step *step, const struct device
     return kind;
 }
 
-struct graph_collective *collective_of(const struct host_step *step, const struct device_item *item, int64_t world_size,
-                                       struct graph *graph, const char **name)
+struct graph_collective *collective_of(const struct host_step *step, const struct device_item *item,
+                                       int64_t world_size, struct graph *graph, const char **name)
 {
     struct graph_collective *out = graph_add_collective(graph);
     const struct trace_collective_args *args = find_args(step, item);
@@ -156,20 +172,24 @@ struct graph_collective *collective_of(const struct host_step *step, const struc
         kind = kind != NULL ? kind : kind_of(item->event->name);
     }
     snprintf(out->kind, sizeof out->kind, "%s", kind != NULL ? kind : "unknown");
-    double group_size = args != NULL && args->group_size > 0 ? args->group_size : world_size > 0 ? (double)world_size : 1;
+    double group_size = args != NULL && args->group_size > 0 ? args->group_size
+                        : world_size > 0                     ? (double)world_size
+                                                             : 1;
     out->group_size = (uint32_t)group_size;
     if (args == NULL) {
         snprintf(out->group, sizeof out->group, "world");
         return out;
     }
-    if (args->group_ranks != NULL && strlen(args->group_ranks) < sizeof out->group && strchr(args->group_ranks, '.') == NULL) {
+    if (args->group_ranks != NULL && strlen(args->group_ranks) < sizeof out->group &&
+        strchr(args->group_ranks, '.') == NULL) {
         snprintf(out->group, sizeof out->group, "%s", args->group_ranks);
     } else {
-        snprintf(out->group, sizeof out->group, "group %.24s of %u", args->group_name != NULL ? args->group_name : "?",
-                 out->group_size);
+        snprintf(out->group, sizeof out->group, "group %.24s of %u",
+                 args->group_name != NULL ? args->group_name : "?", out->group_size);
     }
     out->bytes = message_elements(out->kind, args, group_size) * dtype_bytes(args->dtype);
-    out->in_place = strcmp(out->kind, "all_reduce") == 0 || strcmp(out->kind, "broadcast") == 0; /* the framework's way */
+    out->in_place = strcmp(out->kind, "all_reduce") == 0 ||
+                    strcmp(out->kind, "broadcast") == 0; /* the framework's way */
     if (strcmp(out->kind, "all_to_all") == 0) {
         read_splits(out, args, graph);
     }
@@ -178,7 +198,11 @@ struct graph_collective *collective_of(const struct host_step *step, const struc
 
 /* ---- joining the ranks ----------------------------------------------------------------------------------------- */
 
-struct meeting { const char *group; uint64_t sequence; uint32_t node; };
+struct meeting {
+    const char *group;
+    uint64_t sequence;
+    uint32_t node;
+};
 
 static int compare_meetings(const void *a, const void *b)
 {
@@ -210,14 +234,16 @@ static size_t find_members(const struct graph *graph, struct meeting *members)
     return count;
 }
 
-static void join_one(struct graph *graph, const struct meeting *first, size_t count, size_t *disagree, uint32_t *example)
+static void join_one(struct graph *graph, const struct meeting *first, size_t count, size_t *disagree,
+                     uint32_t *example)
 {
     double least = graph->nodes[first->node].traced_us;
     for (size_t i = 1; i < count; i++) {
         const struct graph_node *node = &graph->nodes[first[i].node], *other = &graph->nodes[first->node];
         least = node->traced_us < least ? node->traced_us : least;
         bool same_size = node->collective->bytes == other->collective->bytes ||
-                         strcmp(other->collective->kind, "all_to_all") == 0; /* ranks may send unequal amounts */
+                         strcmp(other->collective->kind, "all_to_all") ==
+                             0; /* ranks may send unequal amounts */
         if (strcmp(node->collective->kind, other->collective->kind) != 0 || !same_size) {
             *example = first[i].node;
             ++*disagree;
@@ -251,17 +277,22 @@ void collectives_join(struct graph *graph)
         qsort(members, count, sizeof *members, compare_meetings);
     }
     for (size_t i = 0, end; i < count; i = end) {
-        for (end = i + 1; end < count && compare_meetings(&members[i], &(struct meeting){ members[end].group,
-                                                          members[end].sequence, members[i].node }) == 0; end++) {
+        for (end = i + 1;
+             end < count &&
+             compare_meetings(&members[i], &(struct meeting){ members[end].group, members[end].sequence,
+                                                              members[i].node }) == 0;
+             end++) {
         }
         join_one(graph, &members[i], end - i, &disagree, &example);
         alone += graph->rank_count > 1 && end - i < graph->rank_count &&
                  graph->nodes[members[i].node].collective->group_size >= graph->world_size;
     }
     if (disagree > 0) {
-        graph_note(graph, "%zu collectives differ in kind or size between ranks that meet in them, first %s of %.40s #%llu",
-                   disagree, graph->nodes[example].collective->kind, graph->nodes[example].collective->group,
-                   (unsigned long long)graph->nodes[example].collective->sequence);
+        graph_note(
+            graph,
+            "%zu collectives differ in kind or size between ranks that meet in them, first %s of %.40s #%llu",
+            disagree, graph->nodes[example].collective->kind, graph->nodes[example].collective->group,
+            (unsigned long long)graph->nodes[example].collective->sequence);
     }
     if (alone > 0) {
         graph_note(graph, "%zu collectives of the whole run are missing in some of the %u ranks given", alone,

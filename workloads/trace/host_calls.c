@@ -12,30 +12,59 @@
  * Which calls. A call with device events is a launch whatever its name; synchronisations, event records and waits go by
  * name; allocations are host work of their own; any other call (queries, attribute reads) is part of the operator around
  * it. */
+#include "sim/core/hash.h"
+#include "workloads/trace/trace_internal.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/core/hash.h"
-#include "workloads/trace/trace_internal.h"
 
 /* ---- names of calls -------------------------------------------------------------------------------------------- */
 
-enum call_class { CALL_OTHER, CALL_LAUNCH, CALL_SYNC_DEVICE, CALL_SYNC_STREAM, CALL_SYNC_EVENT, CALL_RECORD, CALL_WAIT, CALL_WORK };
+enum call_class {
+    CALL_OTHER,
+    CALL_LAUNCH,
+    CALL_SYNC_DEVICE,
+    CALL_SYNC_STREAM,
+    CALL_SYNC_EVENT,
+    CALL_RECORD,
+    CALL_WAIT,
+    CALL_WORK
+};
 
-struct call_name { const char *prefix; enum call_class class; };
+struct call_name {
+    const char *prefix;
+    enum call_class class;
+};
 
 /* Behind cuda, cu or hip. The first that fits counts. */
 static const struct call_name call_names[] = {
-    { "LaunchHostFunc", CALL_OTHER },      { "LaunchKernel", CALL_LAUNCH },       { "LaunchCooperative", CALL_LAUNCH },
-    { "ExtLaunch", CALL_LAUNCH },          { "ModuleLaunch", CALL_LAUNCH },       { "ExtModuleLaunch", CALL_LAUNCH },
-    { "GraphLaunch", CALL_LAUNCH },        { "Memcpy", CALL_LAUNCH },             { "Memset", CALL_LAUNCH },
-    { "DeviceSynchronize", CALL_SYNC_DEVICE }, { "CtxSynchronize", CALL_SYNC_DEVICE },
-    { "StreamSynchronize", CALL_SYNC_STREAM }, { "EventSynchronize", CALL_SYNC_EVENT },
-    { "EventRecord", CALL_RECORD },        { "StreamWaitEvent", CALL_WAIT },
-    { "Malloc", CALL_WORK },               { "MemAlloc", CALL_WORK },             { "HostAlloc", CALL_WORK },
-    { "HostMalloc", CALL_WORK },           { "Free", CALL_WORK },                 { "MemFree", CALL_WORK },
-    { "HostFree", CALL_WORK },             { "HostRegister", CALL_WORK },         { "MemCreate", CALL_WORK },
-    { "MemMap", CALL_WORK },               { "MemUnmap", CALL_WORK },             { "MemRelease", CALL_WORK },
+    { "LaunchHostFunc", CALL_OTHER },
+    { "LaunchKernel", CALL_LAUNCH },
+    { "LaunchCooperative", CALL_LAUNCH },
+    { "ExtLaunch", CALL_LAUNCH },
+    { "ModuleLaunch", CALL_LAUNCH },
+    { "ExtModuleLaunch", CALL_LAUNCH },
+    { "GraphLaunch", CALL_LAUNCH },
+    { "Memcpy", CALL_LAUNCH },
+    { "Memset", CALL_LAUNCH },
+    { "DeviceSynchronize", CALL_SYNC_DEVICE },
+    { "CtxSynchronize", CALL_SYNC_DEVICE },
+    { "StreamSynchronize", CALL_SYNC_STREAM },
+    { "EventSynchronize", CALL_SYNC_EVENT },
+    { "EventRecord", CALL_RECORD },
+    { "StreamWaitEvent", CALL_WAIT },
+    { "Malloc", CALL_WORK },
+    { "MemAlloc", CALL_WORK },
+    { "HostAlloc", CALL_WORK },
+    { "HostMalloc", CALL_WORK },
+    { "Free", CALL_WORK },
+    { "MemFree", CALL_WORK },
+    { "HostFree", CALL_WORK },
+    { "HostRegister", CALL_WORK },
+    { "MemCreate", CALL_WORK },
+    { "MemMap", CALL_WORK },
+    { "MemUnmap", CALL_WORK },
+    { "MemRelease", CALL_WORK },
     { "MemSetAccess", CALL_WORK },
 };
 
@@ -64,14 +93,16 @@ static enum call_class class_of(const char *name)
 
 static bool is_device_event(const struct trace_event *event)
 {
-    return event->category == TRACE_KERNEL || event->category == TRACE_MEMCPY || event->category == TRACE_MEMSET;
+    return event->category == TRACE_KERNEL || event->category == TRACE_MEMCPY ||
+           event->category == TRACE_MEMSET;
 }
 
 /* The host waits inside the call: a copy call that is not asynchronous, or one whose host side is pageable. */
 static bool is_blocking(const struct trace_event *call, const struct trace_event *device)
 {
     const char *bare = without_vendor(call->name);
-    bool copy_call = strncmp(bare, "Memcpy", 6) == 0 && strstr(bare, "Async") == NULL && strstr(bare, "Peer") == NULL;
+    bool copy_call = strncmp(bare, "Memcpy", 6) == 0 && strstr(bare, "Async") == NULL &&
+                     strstr(bare, "Peer") == NULL;
     return device->category == TRACE_MEMCPY && (copy_call || strstr(device->name, "Pageable") != NULL);
 }
 
@@ -81,11 +112,14 @@ static bool is_blocking(const struct trace_event *call, const struct trace_event
 struct join {
     const struct trace_file *file;
     uint32_t *launch_of;
-    uint32_t *device_at;  /* [event_count + 1]: where a call's device events begin in device_of */
+    uint32_t *device_at; /* [event_count + 1]: where a call's device events begin in device_of */
     uint32_t *device_of;
 };
 
-struct correlation_slot { uint64_t correlation; uint32_t event; };
+struct correlation_slot {
+    uint64_t correlation;
+    uint32_t event;
+};
 
 static void join_destroy(struct join *join)
 {
@@ -163,7 +197,12 @@ static uint32_t device_count_of(const struct join *join, uint32_t call)
 
 /* ---- choosing the step ----------------------------------------------------------------------------------------- */
 
-struct marker { int64_t start_ns, end_ns; long number; const char *name; size_t device_count; };
+struct marker {
+    int64_t start_ns, end_ns;
+    long number;
+    const char *name;
+    size_t device_count;
+};
 
 static int compare_markers(const void *a, const void *b)
 {
@@ -192,7 +231,8 @@ static struct marker *find_markers(const struct trace_file *file, size_t *count)
             SIM_ASSERT(markers != NULL, "out of memory");
         }
         markers[(*count)++] = (struct marker){ event->start_ns, event->start_ns + event->duration_ns,
-                                               strtol(event->name + sizeof prefix - 1, NULL, 10), event->name, 0 };
+                                               strtol(event->name + sizeof prefix - 1, NULL, 10), event->name,
+                                               0 };
     }
     if (*count > 0) {
         qsort(markers, *count, sizeof *markers, compare_markers);
@@ -215,17 +255,19 @@ static struct marker *marker_at(struct marker *markers, size_t count, int64_t at
     return low > 0 && at < markers[low - 1].end_ns ? &markers[low - 1] : NULL;
 }
 
-static enum sim_status unknown_step(const struct trace_file *file, const struct marker *markers, size_t count, int32_t number,
-                                    struct sim_error *error)
+static enum sim_status unknown_step(const struct trace_file *file, const struct marker *markers, size_t count,
+                                    int32_t number, struct sim_error *error)
 {
     char list[200] = "none";
     if (count > 0) {
         snprintf(list, sizeof list, "%s to %s", markers[0].name, markers[count - 1].name);
     }
-    return sim_fail(error, SIM_UNKNOWN_NAME, "%s: no ProfilerStep#%d in the file (it has: %s)", file->path, number, list);
+    return sim_fail(error, SIM_UNKNOWN_NAME, "%s: no ProfilerStep#%d in the file (it has: %s)", file->path,
+                    number, list);
 }
 
-static enum sim_status choose_step(struct host_step *step, const struct join *join, int32_t number, struct sim_error *error)
+static enum sim_status choose_step(struct host_step *step, const struct join *join, int32_t number,
+                                   struct sim_error *error)
 {
     const struct trace_file *file = step->file;
     size_t count;
@@ -237,8 +279,8 @@ static enum sim_status choose_step(struct host_step *step, const struct join *jo
             continue;
         }
         uint32_t launch = join->launch_of[i];
-        struct marker *marker =
-            marker_at(markers, count, launch == TRACE_NONE ? event->start_ns : file->events[launch].start_ns);
+        struct marker *marker = marker_at(
+            markers, count, launch == TRACE_NONE ? event->start_ns : file->events[launch].start_ns);
         if (marker != NULL) {
             marker->device_count++;
             most = marker->device_count > most ? marker->device_count : most;
@@ -254,13 +296,15 @@ static enum sim_status choose_step(struct host_step *step, const struct join *jo
     }
     step->steps_found = count;
     if (step->device_total == 0) {
-        status = sim_fail(error, SIM_BAD_TRACE, "%s: no kernels in the trace (%zu events in its list): record with GPU activity on",
+        status = sim_fail(error, SIM_BAD_TRACE,
+                          "%s: no kernels in the trace (%zu events in its list): record with GPU activity on",
                           file->path, file->list_event_count);
     } else if (number >= 0 && chosen == NULL) {
         status = unknown_step(file, markers, count, number, error);
     } else if (chosen != NULL && (number >= 0 || chosen->device_count > 0)) {
         if (chosen->device_count == 0) {
-            status = sim_fail(error, SIM_BAD_TRACE, "%s: no kernels launched in %s", file->path, chosen->name);
+            status = sim_fail(error, SIM_BAD_TRACE, "%s: no kernels launched in %s", file->path,
+                              chosen->name);
         }
         step->has_marker = true;
         step->start_ns = chosen->start_ns;
@@ -278,7 +322,10 @@ static enum sim_status choose_step(struct host_step *step, const struct join *jo
 /* ---- the items of the step ------------------------------------------------------------------------------------- */
 
 /* What becomes an item, before nesting: an event, or a device event without a launch. */
-struct candidate { int64_t start_ns, duration_ns; uint32_t event; };
+struct candidate {
+    int64_t start_ns, duration_ns;
+    uint32_t event;
+};
 
 static int compare_candidates(const void *a, const void *b)
 {
@@ -343,7 +390,8 @@ static struct candidate *find_candidates(struct host_step *step, const struct jo
             continue;
         }
         step->unlaunched_count += unlaunched;
-        candidates[(*count)++] = (struct candidate){ event->start_ns, unlaunched ? 0 : event->duration_ns, i };
+        candidates[(*count)++] = (struct candidate){ event->start_ns, unlaunched ? 0 : event->duration_ns,
+                                                     i };
     }
     free(launches);
     if (*count > 0) {
@@ -353,8 +401,16 @@ static struct candidate *find_candidates(struct host_step *step, const struct jo
 }
 
 /* Open items of one host thread, outermost first. */
-struct open_item { int64_t end_ns; uint32_t item; };
-struct thread_stack { struct open_item *open; size_t count, capacity; uint32_t thread; bool named; };
+struct open_item {
+    int64_t end_ns;
+    uint32_t item;
+};
+struct thread_stack {
+    struct open_item *open;
+    size_t count, capacity;
+    uint32_t thread;
+    bool named;
+};
 
 static void push(struct thread_stack *stack, int64_t end_ns, uint32_t item)
 {
@@ -389,7 +445,8 @@ static void take_own_time(struct host_step *step, struct thread_stack *stack, co
     }
 }
 
-static void add_devices(struct host_step *step, const struct join *join, uint32_t call, struct host_item *item)
+static void add_devices(struct host_step *step, const struct join *join, uint32_t call,
+                        struct host_item *item)
 {
     item->device_first = (uint32_t)step->device_count;
     item->device_count = device_count_of(join, call);
@@ -397,7 +454,8 @@ static void add_devices(struct host_step *step, const struct join *join, uint32_
         const struct trace_event *event = &step->file->events[join->device_of[k]];
         uint32_t at = (uint32_t)step->device_count++;
         while (at > item->device_first && step->device[at - 1].event->start_ns > event->start_ns) {
-            step->device[at] = step->device[at - 1]; /* by start: a captured graph's events come in any order */
+            step->device[at] =
+                step->device[at - 1]; /* by start: a captured graph's events come in any order */
             at--;
         }
         step->device[at] = (struct device_item){ event, 0, (uint32_t)step->item_count };
@@ -406,11 +464,16 @@ static void add_devices(struct host_step *step, const struct join *join, uint32_
 }
 
 /* What a call is; false when it is only part of the operator around it. */
-static bool classify_call(struct host_step *step, const struct join *join, uint32_t index, struct host_item *item)
+static bool classify_call(struct host_step *step, const struct join *join, uint32_t index,
+                          struct host_item *item)
 {
     static const enum host_call_kind kinds[] = {
-        [CALL_SYNC_DEVICE] = HOST_SYNC_DEVICE, [CALL_SYNC_STREAM] = HOST_SYNC_STREAM, [CALL_SYNC_EVENT] = HOST_SYNC_EVENT,
-        [CALL_RECORD] = HOST_RECORD,           [CALL_WAIT] = HOST_WAIT,               [CALL_WORK] = HOST_WORK,
+        [CALL_SYNC_DEVICE] = HOST_SYNC_DEVICE,
+        [CALL_SYNC_STREAM] = HOST_SYNC_STREAM,
+        [CALL_SYNC_EVENT] = HOST_SYNC_EVENT,
+        [CALL_RECORD] = HOST_RECORD,
+        [CALL_WAIT] = HOST_WAIT,
+        [CALL_WORK] = HOST_WORK,
     };
     enum call_class class = class_of(item->event->name);
     if (device_count_of(join, index) > 0) {
@@ -430,7 +493,8 @@ static bool classify_call(struct host_step *step, const struct join *join, uint3
     return true;
 }
 
-static void add_event(struct host_step *step, const struct join *join, struct thread_stack *stacks, uint32_t index)
+static void add_event(struct host_step *step, const struct join *join, struct thread_stack *stacks,
+                      uint32_t index)
 {
     const struct trace_event *event = &step->file->events[index];
     struct thread_stack *stack = &stacks[event->track];
@@ -441,8 +505,13 @@ static void add_event(struct host_step *step, const struct join *join, struct th
     while (stack->count > 0 && stack->open[stack->count - 1].end_ns <= event->start_ns) {
         stack->count--;
     }
-    struct host_item item = { .event = event, .start_ns = event->start_ns, .own_ns = event->duration_ns,
-                              .parent = TRACE_NONE, .region = TRACE_NONE, .thread = stack->thread, .waits_for = TRACE_NONE };
+    struct host_item item = { .event = event,
+                              .start_ns = event->start_ns,
+                              .own_ns = event->duration_ns,
+                              .parent = TRACE_NONE,
+                              .region = TRACE_NONE,
+                              .thread = stack->thread,
+                              .waits_for = TRACE_NONE };
     for (size_t i = stack->count; i-- > 0 && item.parent == TRACE_NONE;) {
         const struct host_item *around = &step->items[stack->open[i].item];
         if (around->kind == HOST_OPERATOR) {
@@ -473,8 +542,13 @@ static void add_event(struct host_step *step, const struct join *join, struct th
 static void add_unlaunched(struct host_step *step, uint32_t index)
 {
     const struct trace_event *event = &step->file->events[index];
-    struct host_item item = { .start_ns = event->start_ns, .kind = HOST_LAUNCH, .parent = TRACE_NONE, .region = TRACE_NONE,
-                              .device_first = (uint32_t)step->device_count, .device_count = 1, .waits_for = TRACE_NONE };
+    struct host_item item = { .start_ns = event->start_ns,
+                              .kind = HOST_LAUNCH,
+                              .parent = TRACE_NONE,
+                              .region = TRACE_NONE,
+                              .device_first = (uint32_t)step->device_count,
+                              .device_count = 1,
+                              .waits_for = TRACE_NONE };
     step->device[step->device_count++] = (struct device_item){ event, 0, (uint32_t)step->item_count };
     add_item(step, &item);
 }

@@ -6,8 +6,8 @@
 #include "workloads/graph.h"
 
 struct trace_options {
-    int32_t step;        /* which ProfilerStep to take: -1 the last complete one */
-    bool keep_host_times;/* use the trace's (inflated) host times instead of the host profile */
+    int32_t step;         /* which ProfilerStep to take: -1 the last complete one */
+    bool keep_host_times; /* use the trace's (inflated) host times instead of the host profile */
 };
 
 /* Read one or more rank files of one run into one graph; kernels recognised, host calls and dependencies joined.

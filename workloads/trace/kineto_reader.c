@@ -1,5 +1,6 @@
 /* The one door to yajl and zlib. A push parser feeds a small state machine: which container we are in (struct place) and
  * which key of it comes next; texts that are kept are interned, the rest never leaves the parser's buffer. */
+#include "workloads/trace/trace_internal.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,50 +9,108 @@
 #include <strings.h>
 #include <yajl/yajl_parse.h>
 #include <zlib.h>
-#include "workloads/trace/trace_internal.h"
 
 #define CHUNK_BYTES ((size_t)256 << 10)
-#define DEPTH_MAX 64           /* real traces nest 6 deep; yajl itself takes any depth */
+#define DEPTH_MAX 64               /* real traces nest 6 deep; yajl itself takes any depth */
 #define TEXT_MAX ((size_t)4 << 20) /* one captured argument */
 #define DAY_NS ((int64_t)86400 * 1000000000)
 
 /* Keys that carry something. The order is that of key_names. */
 enum key {
     KEY_OTHER,
-    KEY_PH, KEY_CAT, KEY_NAME, KEY_PID, KEY_TID, KEY_TS, KEY_DUR, KEY_ARGS,
-    KEY_CORRELATION, KEY_STREAM, KEY_DEVICE, KEY_BYTES, KEY_DIMS, KEY_DIMS_OLD, KEY_TYPES, KEY_STRIDES, KEY_CONCRETE,
-    KEY_GRID, KEY_BLOCK, KEY_COLLECTIVE, KEY_IN_ELEMENTS, KEY_OUT_ELEMENTS, KEY_DTYPE, KEY_GROUP_SIZE, KEY_GROUP_RANKS,
-    KEY_GROUP_NAME, KEY_IN_SPLIT, KEY_OUT_SPLIT, KEY_WAITED_STREAM,
-    KEY_EVENTS, KEY_DEVICES, KEY_DISTRIBUTED, KEY_RANK, KEY_WORLD_SIZE,
+    KEY_PH,
+    KEY_CAT,
+    KEY_NAME,
+    KEY_PID,
+    KEY_TID,
+    KEY_TS,
+    KEY_DUR,
+    KEY_ARGS,
+    KEY_CORRELATION,
+    KEY_STREAM,
+    KEY_DEVICE,
+    KEY_BYTES,
+    KEY_DIMS,
+    KEY_DIMS_OLD,
+    KEY_TYPES,
+    KEY_STRIDES,
+    KEY_CONCRETE,
+    KEY_GRID,
+    KEY_BLOCK,
+    KEY_COLLECTIVE,
+    KEY_IN_ELEMENTS,
+    KEY_OUT_ELEMENTS,
+    KEY_DTYPE,
+    KEY_GROUP_SIZE,
+    KEY_GROUP_RANKS,
+    KEY_GROUP_NAME,
+    KEY_IN_SPLIT,
+    KEY_OUT_SPLIT,
+    KEY_WAITED_STREAM,
+    KEY_EVENTS,
+    KEY_DEVICES,
+    KEY_DISTRIBUTED,
+    KEY_RANK,
+    KEY_WORLD_SIZE,
     KEY_COUNT
 };
 
 static const char *const key_names[KEY_COUNT] = {
-    "", "ph", "cat", "name", "pid", "tid", "ts", "dur", "args",
-    "correlation", "stream", "device", "bytes", "Input Dims", "Input dims", "Input type", "Input Strides",
-    "Concrete Inputs", "grid", "block", "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size",
-    "Process Group Ranks", "Process Group Name", "In split size", "Out split size", "wait_on_stream",
-    "traceEvents", "deviceProperties", "distributedInfo", "rank", "world_size",
+    "",
+    "ph",
+    "cat",
+    "name",
+    "pid",
+    "tid",
+    "ts",
+    "dur",
+    "args",
+    "correlation",
+    "stream",
+    "device",
+    "bytes",
+    "Input Dims",
+    "Input dims",
+    "Input type",
+    "Input Strides",
+    "Concrete Inputs",
+    "grid",
+    "block",
+    "Collective name",
+    "In msg nelems",
+    "Out msg nelems",
+    "dtype",
+    "Group size",
+    "Process Group Ranks",
+    "Process Group Name",
+    "In split size",
+    "Out split size",
+    "wait_on_stream",
+    "traceEvents",
+    "deviceProperties",
+    "distributedInfo",
+    "rank",
+    "world_size",
 };
 
 enum place {
-    PLACE_START,       /* before the document */
-    PLACE_TOP,         /* in the top-level object */
-    PLACE_EVENTS,      /* in the event list */
+    PLACE_START,  /* before the document */
+    PLACE_TOP,    /* in the top-level object */
+    PLACE_EVENTS, /* in the event list */
     PLACE_EVENT,
     PLACE_ARGS,
-    PLACE_DEVICES,     /* in the list of device properties */
+    PLACE_DEVICES, /* in the list of device properties */
     PLACE_DEVICE,
     PLACE_DISTRIBUTED,
-    PLACE_CAPTURE,     /* inside an argument kept as text */
-    PLACE_SKIP         /* inside something of no interest */
+    PLACE_CAPTURE, /* inside an argument kept as text */
+    PLACE_SKIP     /* inside something of no interest */
 };
 
 /* Values that differ from event to event are copied for the length of their event, not interned. */
 #define SHORT_TEXT_BYTES 48
 static const bool is_short_lived[KEY_COUNT] = {
-    [KEY_PH] = true, [KEY_TS] = true, [KEY_DUR] = true, [KEY_CORRELATION] = true, [KEY_BYTES] = true,
-    [KEY_IN_ELEMENTS] = true, [KEY_OUT_ELEMENTS] = true, [KEY_GROUP_SIZE] = true,
+    [KEY_PH] = true,    [KEY_TS] = true,          [KEY_DUR] = true,          [KEY_CORRELATION] = true,
+    [KEY_BYTES] = true, [KEY_IN_ELEMENTS] = true, [KEY_OUT_ELEMENTS] = true, [KEY_GROUP_SIZE] = true,
 };
 
 /* places[0 .. depth] is the path from the document to here; a skipped or captured container counts its own nesting in
@@ -71,14 +130,15 @@ struct reader {
     bool category_known;
     enum trace_category category;
     bool events_found, events_closed, too_deep, too_long;
-    char *capture;             /* text of the argument being captured */
+    char *capture; /* text of the argument being captured */
     size_t capture_length, capture_capacity;
     bool capture_comma;
     size_t capture_depth;
     size_t event_capacity, track_capacity;
     uint32_t track_last;
     /* where we are, for messages */
-    uint64_t line_before, byte_before, column_before; /* of the chunk's first byte: lines, bytes, bytes on its line */
+    uint64_t line_before, byte_before,
+        column_before; /* of the chunk's first byte: lines, bytes, bytes on its line */
 };
 
 /* ---- keys ------------------------------------------------------------------------------------------------------ */
@@ -194,19 +254,31 @@ static int64_t parse_small(const char *text)
 
 /* ---- keeping an event ------------------------------------------------------------------------------------------ */
 
-struct category_name { const char *name; enum trace_category category; };
+struct category_name {
+    const char *name;
+    enum trace_category category;
+};
 static const struct category_name category_names[] = {
-    { "cpu_op", TRACE_OPERATOR },        { "kernel", TRACE_KERNEL },       { "cuda_runtime", TRACE_CALL },
-    { "cuda_driver", TRACE_CALL },       { "gpu_memcpy", TRACE_MEMCPY },   { "gpu_memset", TRACE_MEMSET },
-    { "user_annotation", TRACE_ANNOTATION }, { "cuda_sync", TRACE_SYNC_INFO },
-    { "hip_runtime", TRACE_CALL },       { "operator", TRACE_OPERATOR },   { "runtime", TRACE_CALL }, /* 2021 schema */
-    { "memcpy", TRACE_MEMCPY },          { "memset", TRACE_MEMSET },
+    { "cpu_op", TRACE_OPERATOR },
+    { "kernel", TRACE_KERNEL },
+    { "cuda_runtime", TRACE_CALL },
+    { "cuda_driver", TRACE_CALL },
+    { "gpu_memcpy", TRACE_MEMCPY },
+    { "gpu_memset", TRACE_MEMSET },
+    { "user_annotation", TRACE_ANNOTATION },
+    { "cuda_sync", TRACE_SYNC_INFO },
+    { "hip_runtime", TRACE_CALL },
+    { "operator", TRACE_OPERATOR },
+    { "runtime", TRACE_CALL }, /* 2021 schema */
+    { "memcpy", TRACE_MEMCPY },
+    { "memset", TRACE_MEMSET },
 };
 
 static enum trace_category category_of(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof category_names / sizeof category_names[0]; i++) {
-        if (strlen(category_names[i].name) == length && strncasecmp(name, category_names[i].name, length) == 0) {
+        if (strlen(category_names[i].name) == length &&
+            strncasecmp(name, category_names[i].name, length) == 0) {
             return category_names[i].category;
         }
     }
@@ -266,12 +338,14 @@ static const struct trace_collective_args *collective_args(struct reader *r)
 
 static const void *operator_args(struct reader *r)
 {
-    if (text_of(r, KEY_DIMS) == NULL && text_of(r, KEY_CONCRETE) == NULL && text_of(r, KEY_COLLECTIVE) == NULL) {
+    if (text_of(r, KEY_DIMS) == NULL && text_of(r, KEY_CONCRETE) == NULL &&
+        text_of(r, KEY_COLLECTIVE) == NULL) {
         return NULL;
     }
     struct trace_operator_args *args = arena_alloc(r->file->arena, sizeof *args);
-    *args = (struct trace_operator_args){ text_of(r, KEY_DIMS), text_of(r, KEY_TYPES), text_of(r, KEY_STRIDES),
-                                          text_of(r, KEY_CONCRETE), collective_args(r) };
+    *args = (struct trace_operator_args){ text_of(r, KEY_DIMS), text_of(r, KEY_TYPES),
+                                          text_of(r, KEY_STRIDES), text_of(r, KEY_CONCRETE),
+                                          collective_args(r) };
     return args;
 }
 
@@ -312,8 +386,8 @@ static void keep_event(struct reader *r)
         file->incomplete_count += phase == NULL || strchr("BE", phase[0]) != NULL || phase[0] == 'X';
         return;
     }
-    if (!parse_ns(start, &event.start_ns) || !parse_ns(duration, &event.duration_ns) || event.duration_ns < 0 ||
-        event.duration_ns > DAY_NS) {
+    if (!parse_ns(start, &event.start_ns) || !parse_ns(duration, &event.duration_ns) ||
+        event.duration_ns < 0 || event.duration_ns > DAY_NS) {
         if (file->impossible_count++ == 0) {
             file->impossible_name = name;
         }
@@ -328,7 +402,8 @@ static void keep_event(struct reader *r)
         event.args = device_args(r);
     } else {
         event.track = track_of(r, or_question(r, text_of(r, KEY_PID)), or_question(r, text_of(r, KEY_TID)));
-        bool is_operator = category == TRACE_OPERATOR || (category == TRACE_ANNOTATION && strncmp(name, "nccl:", 5) == 0);
+        bool is_operator = category == TRACE_OPERATOR ||
+                           (category == TRACE_ANNOTATION && strncmp(name, "nccl:", 5) == 0);
         event.args = is_operator ? operator_args(r) : category == TRACE_SYNC_INFO ? sync_args(r) : NULL;
     }
     if (file->event_count == r->event_capacity) {
@@ -410,7 +485,8 @@ static void header_scalar(struct reader *r, const char *text, size_t length, boo
 {
     char copy[96];
     snprintf(copy, sizeof copy, "%.*s", (int)(length < sizeof copy ? length : sizeof copy - 1), text);
-    if (r->places[r->depth] == PLACE_DEVICE && r->key == KEY_NAME && is_string && r->file->device_title[0] == '\0') {
+    if (r->places[r->depth] == PLACE_DEVICE && r->key == KEY_NAME && is_string &&
+        r->file->device_title[0] == '\0') {
         snprintf(r->file->device_title, sizeof r->file->device_title, "%s", copy);
     } else if (r->places[r->depth] == PLACE_DISTRIBUTED && r->key == KEY_RANK) {
         r->file->rank = parse_small(copy);
@@ -444,11 +520,8 @@ static int scalar(struct reader *r, const char *text, size_t length, bool is_str
         }
         break;
     case PLACE_DEVICE:
-    case PLACE_DISTRIBUTED:
-        header_scalar(r, text, length, is_string);
-        break;
-    default:
-        break;
+    case PLACE_DISTRIBUTED: header_scalar(r, text, length, is_string); break;
+    default: break;
     }
     return !r->too_long;
 }
@@ -458,36 +531,26 @@ static int scalar(struct reader *r, const char *text, size_t length, bool is_str
 static enum place place_of_map(const struct reader *r)
 {
     switch (r->places[r->depth]) {
-    case PLACE_START:
-        return PLACE_TOP;
-    case PLACE_TOP:
-        return r->key == KEY_DISTRIBUTED ? PLACE_DISTRIBUTED : PLACE_SKIP;
-    case PLACE_EVENTS:
-        return PLACE_EVENT;
-    case PLACE_EVENT:
-        return r->key == KEY_ARGS && is_wanted(r) ? PLACE_ARGS : PLACE_SKIP;
-    case PLACE_DEVICES:
-        return PLACE_DEVICE;
-    case PLACE_CAPTURE:
-        return PLACE_CAPTURE;
-    default:
-        return PLACE_SKIP;
+    case PLACE_START: return PLACE_TOP;
+    case PLACE_TOP: return r->key == KEY_DISTRIBUTED ? PLACE_DISTRIBUTED : PLACE_SKIP;
+    case PLACE_EVENTS: return PLACE_EVENT;
+    case PLACE_EVENT: return r->key == KEY_ARGS && is_wanted(r) ? PLACE_ARGS : PLACE_SKIP;
+    case PLACE_DEVICES: return PLACE_DEVICE;
+    case PLACE_CAPTURE: return PLACE_CAPTURE;
+    default: return PLACE_SKIP;
     }
 }
 
 static enum place place_of_array(const struct reader *r)
 {
     switch (r->places[r->depth]) {
-    case PLACE_START:
-        return PLACE_EVENTS; /* the bare list form of the format */
+    case PLACE_START: return PLACE_EVENTS; /* the bare list form of the format */
     case PLACE_TOP:
         return r->key == KEY_EVENTS ? PLACE_EVENTS : r->key == KEY_DEVICES ? PLACE_DEVICES : PLACE_SKIP;
     case PLACE_ARGS:
         return r->key >= KEY_CORRELATION && r->key <= KEY_WAITED_STREAM ? PLACE_CAPTURE : PLACE_SKIP;
-    case PLACE_CAPTURE:
-        return PLACE_CAPTURE;
-    default:
-        return PLACE_SKIP;
+    case PLACE_CAPTURE: return PLACE_CAPTURE;
+    default: return PLACE_SKIP;
     }
 }
 
@@ -573,10 +636,8 @@ static int on_map_key(void *context, const unsigned char *text, size_t length)
         capture_bytes(r, ":", 1);
         r->capture_comma = false;
         break;
-    case PLACE_SKIP:
-        break;
-    default:
-        r->key = key_of(text, length);
+    case PLACE_SKIP: break;
+    default: r->key = key_of(text, length);
     }
     return 1;
 }
@@ -612,7 +673,9 @@ static const yajl_callbacks callbacks = {
 /* ---- the file -------------------------------------------------------------------------------------------------- */
 
 /* Lines, bytes and column up to `count` bytes into the chunk. */
-struct position { uint64_t line, column, byte; };
+struct position {
+    uint64_t line, column, byte;
+};
 
 static struct position position_at(const struct reader *r, const char *chunk, size_t count)
 {
@@ -642,24 +705,20 @@ static void advance(struct reader *r, const char *chunk, size_t count)
     r->byte_before += count;
 }
 
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("_-+.", c) != NULL);
+}
+
 /* The word or character at `at`, printable. */
 static void token_at(const char *chunk, size_t count, size_t at, char *out, size_t capacity)
 {
-    while (at < count && (chunk[at] == ' ' || chunk[at] == '\n' || chunk[at] == '\t' || chunk[at] == '\r')) {
-        at++;
-    }
     size_t length = 0;
-    for (size_t i = at; i < count && length + 1 < capacity && length < 24; i++) {
-        char c = chunk[i];
-        bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("_-+.", c) != NULL;
-        if (c == '\0' || (!word && length > 0)) {
-            break;
-        }
+    do {
+        char c = at + length < count ? chunk[at + length] : ' ';
         out[length++] = c >= ' ' && c < 127 ? c : '?';
-        if (!word) {
-            break;
-        }
-    }
+    } while (length + 1 < capacity && at + length < count && is_word(out[0]) && is_word(chunk[at + length]));
     out[length] = '\0';
 }
 
@@ -670,24 +729,29 @@ static enum sim_status stopped(struct reader *r, const char *chunk, size_t count
     at = at > count ? count : at;
     if (r->too_deep || r->too_long) {
         struct position p = position_at(r, chunk, at);
-        return sim_fail(r->error, SIM_BAD_TRACE, "%s:%llu: %s (byte %llu)", r->file->path, (unsigned long long)p.line,
-                        r->too_deep ? "nested deeper than 64 levels, which no trace is" : "one argument exceeds 4 MiB",
-                        (unsigned long long)p.byte);
+        return sim_fail(
+            r->error, SIM_BAD_TRACE, "%s:%llu: %s (byte %llu)", r->file->path, (unsigned long long)p.line,
+            r->too_deep ? "nested deeper than 64 levels, which no trace is" : "one argument exceeds 4 MiB",
+            (unsigned long long)p.byte);
     }
-    /* yajl has consumed the first bytes of a bad literal: go back to where its word begins. */
-    while (at > 0 && ((chunk[at - 1] >= 'a' && chunk[at - 1] <= 'z') || (chunk[at - 1] >= 'A' && chunk[at - 1] <= 'Z'))) {
+    /* yajl stops behind what it did not expect: go back to where that begins. */
+    bool in_word = at > 0 && is_word(chunk[at - 1]);
+    at -= at > 0 && !in_word;
+    while (in_word && at > 0 && is_word(chunk[at - 1])) {
         at--;
     }
     struct position p = position_at(r, chunk, at);
     char token[32];
     token_at(chunk, count, at, token, sizeof token);
     if (r->events_closed) {
-        snprintf(r->file->damage, sizeof r->file->damage, "line %llu column %llu: not JSON at '%s', behind the complete event list",
+        snprintf(r->file->damage, sizeof r->file->damage,
+                 "line %llu column %llu: not JSON at '%s', behind the complete event list",
                  (unsigned long long)p.line, (unsigned long long)p.column, token);
         return SIM_OK;
     }
-    return sim_fail(r->error, SIM_BAD_TRACE, "%s:%llu: not JSON: unexpected '%s' at column %llu (byte %llu)", r->file->path,
-                    (unsigned long long)p.line, token, (unsigned long long)p.column, (unsigned long long)p.byte);
+    return sim_fail(r->error, SIM_BAD_TRACE, "%s:%llu: not JSON: unexpected '%s' at column %llu (byte %llu)",
+                    r->file->path, (unsigned long long)p.line, token, (unsigned long long)p.column,
+                    (unsigned long long)p.byte);
 }
 
 static enum sim_status ended_early(struct reader *r, const char *what)
@@ -700,9 +764,10 @@ static enum sim_status ended_early(struct reader *r, const char *what)
                  (unsigned long long)r->line_before + 1, what);
         return SIM_OK;
     }
-    return sim_fail(r->error, SIM_BAD_FILE, "%s: %s at line %llu (byte %llu of the JSON), %zu events read: copy the file again",
-                    r->file->path, what, (unsigned long long)r->line_before + 1, (unsigned long long)r->byte_before,
-                    r->file->list_event_count);
+    return sim_fail(r->error, SIM_BAD_FILE,
+                    "%s: %s at line %llu (byte %llu of the JSON), %zu events read: copy the file again",
+                    r->file->path, what, (unsigned long long)r->line_before + 1,
+                    (unsigned long long)r->byte_before, r->file->list_event_count);
 }
 
 static enum sim_status parse_stream(struct reader *r, gzFile stream)
@@ -728,7 +793,8 @@ static enum sim_status parse_stream(struct reader *r, gzFile stream)
         }
         if (count < 0 || (code != Z_OK && code != Z_STREAM_END)) {
             char what[120];
-            snprintf(what, sizeof what, "cannot be read (%.80s)", code == Z_ERRNO ? strerror(errno) : message);
+            snprintf(what, sizeof what, "cannot be read (%.80s)",
+                     code == Z_ERRNO ? strerror(errno) : message);
             status = ended_early(r, what);
             break;
         }
@@ -757,7 +823,8 @@ static enum sim_status open_stream(const char *path, gzFile *out, struct sim_err
         return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(code));
     }
     if (count == 4 && memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: zstd data; JSON and JSON.gz are read, decompress it first", path);
+        return sim_fail(error, SIM_BAD_FILE, "%s: zstd data; JSON and JSON.gz are read, decompress it first",
+                        path);
     }
     *out = gzopen(path, "rb");
     if (*out == NULL) {
@@ -770,7 +837,7 @@ static enum sim_status open_stream(const char *path, gzFile *out, struct sim_err
 enum sim_status trace_file_read(const char *path, struct trace_file **out, struct sim_error *error)
 {
     *out = NULL;
-    gzFile stream;
+    gzFile stream = NULL;
     enum sim_status status = open_stream(path, &stream, error);
     if (status != SIM_OK) {
         return status;
@@ -788,7 +855,8 @@ enum sim_status trace_file_read(const char *path, struct trace_file **out, struc
     yajl_config(reader->parser, yajl_dont_validate_strings, 1); /* names are bytes to us */
     status = parse_stream(reader, stream);
     if (status == SIM_OK && !reader->events_found) {
-        status = sim_fail(error, SIM_BAD_TRACE, "%s: no traceEvents in the file: not a profiler (Kineto) trace", path);
+        status = sim_fail(error, SIM_BAD_TRACE,
+                          "%s: no traceEvents in the file: not a profiler (Kineto) trace", path);
     }
     yajl_free(reader->parser);
     gzclose(stream);

@@ -1,14 +1,14 @@
 /* The recogniser: rules family by family, then bytes of the operator's tensors, then the traced time. */
+#include "workloads/trace/recognise_internal.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "workloads/trace/recognise_internal.h"
 
 /* Sparse before pointwise: an index kernel is often an elementwise_kernel instance. */
 static const struct recogniser_rule *const families[] = {
-    recogniser_gemm_rules, recogniser_attention_rules, recogniser_norm_rules,
+    recogniser_gemm_rules,   recogniser_attention_rules, recogniser_norm_rules,
     recogniser_sparse_rules, recogniser_pointwise_rules, recogniser_memory_rules,
 };
 
@@ -170,14 +170,10 @@ size_t concrete_list(const char *text, int64_t *values, size_t capacity)
 const char *dtype_of_bytes(uint32_t bytes)
 {
     switch (bytes) {
-    case 1:
-        return "int8";
-    case 2:
-        return "bf16";
-    case 8:
-        return "int64";
-    default:
-        return "fp32";
+    case 1: return "int8";
+    case 2: return "bf16";
+    case 8: return "int64";
+    default: return "fp32";
     }
 }
 
@@ -193,7 +189,9 @@ static bool by_bytes(struct recogniser *r)
         return true;
     }
     for (size_t i = 0; i < site->operator_count; i++) {
-        const struct operator_tensors *tensors = i == 0 ? r->tensors : operator_tensors_parse(r->arena, site->operators[i].args);
+        const struct operator_tensors *tensors = i == 0 ? r->tensors
+                                                        : operator_tensors_parse(r->arena,
+                                                                                 site->operators[i].args);
         double read = 0, largest = 0;
         for (size_t k = 0; k < tensors->tensor_count; k++) {
             double bytes = tensor_bytes(&tensors->tensors[k]);

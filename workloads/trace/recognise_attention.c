@@ -1,9 +1,13 @@
 /* Fused attention: shapes from the framework's attention operator around the launch, which has [batch, heads, sequence,
  * width] whatever layout the library's own operator below it uses. */
-#include <string.h>
 #include "workloads/trace/recognise_internal.h"
+#include <string.h>
 
-struct attention_operator { const char *name; size_t query, causal; bool backward; };
+struct attention_operator {
+    const char *name;
+    size_t query, causal;
+    bool backward;
+};
 
 /* Argument numbers of the operators' schemas (PyTorch 2.11, native_functions.yaml). */
 static const struct attention_operator attention_operators[] = {
@@ -16,20 +20,31 @@ static const struct attention_operator attention_operators[] = {
     { "aten::_scaled_dot_product_flash_attention_backward", 1, 11, true },
 };
 
-struct attention { double batch, heads, rows, depth, kv_heads, kv_rows; bool causal, backward; const char *dtype; };
+struct attention {
+    double batch, heads, rows, depth, kv_heads, kv_rows;
+    bool causal, backward;
+    const char *dtype;
+};
 
-static bool read_operator(const struct recogniser *r, const struct attention_operator *op, const struct site_operator *site,
-                          struct attention *out)
+static bool read_operator(const struct recogniser *r, const struct attention_operator *op,
+                          const struct site_operator *site, struct attention *out)
 {
     const struct operator_tensors *tensors = operator_tensors_parse(r->arena, site->args);
-    const struct trace_tensor *q = operator_tensor(tensors, op->query), *k = operator_tensor(tensors, op->query + 1);
+    const struct trace_tensor *q = operator_tensor(tensors, op->query),
+                              *k = operator_tensor(tensors, op->query + 1);
     if (q == NULL || k == NULL || q->dim_count != 4 || k->dim_count != 4) {
         return false;
     }
     *out = (struct attention){
-        .batch = (double)q->dims[0], .heads = (double)q->dims[1], .rows = (double)q->dims[2], .depth = (double)q->dims[3],
-        .kv_heads = (double)k->dims[1], .kv_rows = (double)k->dims[2], .backward = op->backward,
-        .causal = strcmp(operator_concrete(tensors, op->causal), "True") == 0, .dtype = q->dtype,
+        .batch = (double)q->dims[0],
+        .heads = (double)q->dims[1],
+        .rows = (double)q->dims[2],
+        .depth = (double)q->dims[3],
+        .kv_heads = (double)k->dims[1],
+        .kv_rows = (double)k->dims[2],
+        .backward = op->backward,
+        .causal = strcmp(operator_concrete(tensors, op->causal), "True") == 0,
+        .dtype = q->dtype,
     };
     return out->batch >= 1 && out->heads >= 1 && out->rows >= 1 && out->depth >= 8;
 }
@@ -57,8 +72,10 @@ static void param_shape(struct recogniser *r, const struct attention *a)
 /* Query, keys, values, and the result or, backward, all of them and their gradients. */
 static void report_attention(struct recogniser *r, const struct attention *a)
 {
-    double q = a->batch * a->heads * a->rows * a->depth * 2, kv = a->batch * a->kv_heads * a->kv_rows * a->depth * 2;
-    double products = (a->backward ? 10 : 4) * a->batch * a->heads * a->rows * a->kv_rows * a->depth * (a->causal ? 0.5 : 1);
+    double q = a->batch * a->heads * a->rows * a->depth * 2,
+           kv = a->batch * a->kv_heads * a->kv_rows * a->depth * 2;
+    double products = (a->backward ? 10 : 4) * a->batch * a->heads * a->rows * a->kv_rows * a->depth *
+                      (a->causal ? 0.5 : 1);
     result_bytes(r, a->backward ? 3 * q + 2 * kv : q + 2 * kv, a->backward ? q + 2 * kv : q, products);
     result_dtype(r, a->dtype);
 }

@@ -3,18 +3,24 @@
  * Libraries work column-major, so their first tile dimension covers the framework's N and their second its M. nvjet names
  * end in three letters: the operands' and the result's; a T in third place swaps the tile against the framework's view
  * (64x8_.._TNT covers 8192 x 1 with 64 along 8192). The recorded grids of the traces in tests/fixtures agree. */
+#include "workloads/trace/recognise_internal.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "workloads/trace/recognise_internal.h"
 
 #define SPLIT_MAX 11 /* gemm/tile takes no more */
 
-struct product { double batch, m, n, k; const char *trans; const struct trace_tensor *a, *b; };
+struct product {
+    double batch, m, n, k;
+    const char *trans;
+    const struct trace_tensor *a, *b;
+};
 
 /* Tile of a kernel name, in its own order; 0 unknown. */
-struct named_tile { unsigned first, second, k, stages, cluster_first, cluster_second; bool swapped, registers; };
+struct named_tile {
+    unsigned first, second, k, stages, cluster_first, cluster_second;
+    bool swapped, registers;
+};
 
 /* ---- the operator ---------------------------------------------------------------------------------------------- */
 
@@ -30,11 +36,14 @@ static const char *trans_of(const struct trace_tensor *a, const struct trace_ten
     return a_rows ? (b_rows ? "nn" : "nt") : b_rows ? "tn" : "tt";
 }
 
-struct product_operator { const char *name; size_t a, b; };
+struct product_operator {
+    const char *name;
+    size_t a, b;
+};
 static const struct product_operator product_operators[] = {
-    { "aten::mm", 0, 1 },       { "aten::addmm", 1, 2 },  { "aten::bmm", 0, 1 },       { "aten::baddbmm", 1, 2 },
-    { "aten::_scaled_mm", 0, 1 }, { "aten::_addmm_activation", 1, 2 }, { "aten::matmul", 0, 1 },
-    { "aten::mv", 0, 1 },       { "aten::dot", 0, 1 },
+    { "aten::mm", 0, 1 },      { "aten::addmm", 1, 2 },      { "aten::bmm", 0, 1 },
+    { "aten::baddbmm", 1, 2 }, { "aten::_scaled_mm", 0, 1 }, { "aten::_addmm_activation", 1, 2 },
+    { "aten::matmul", 0, 1 },  { "aten::mv", 0, 1 },         { "aten::dot", 0, 1 },
 };
 
 static bool find_product(const struct recogniser *r, struct product *p)
@@ -47,12 +56,18 @@ static bool find_product(const struct recogniser *r, struct product *p)
             continue;
         }
         const struct trace_tensor *a = tensor_at(r, op->a), *b = tensor_at(r, op->b);
-        if (a == NULL || b == NULL || a->dim_count != b->dim_count || (a->dim_count != 2 && a->dim_count != 3)) {
+        if (a == NULL || b == NULL || a->dim_count != b->dim_count ||
+            (a->dim_count != 2 && a->dim_count != 3)) {
             return false;
         }
         uint32_t d = a->dim_count - 2;
-        *p = (struct product){ .batch = d == 1 ? (double)a->dims[0] : 1, .m = (double)a->dims[d], .k = (double)a->dims[d + 1],
-                               .n = (double)b->dims[d + 1], .trans = trans_of(a, b), .a = a, .b = b };
+        *p = (struct product){ .batch = d == 1 ? (double)a->dims[0] : 1,
+                               .m = (double)a->dims[d],
+                               .k = (double)a->dims[d + 1],
+                               .n = (double)b->dims[d + 1],
+                               .trans = trans_of(a, b),
+                               .a = a,
+                               .b = b };
         return b->dims[d] == a->dims[d + 1] && p->batch >= 1 && p->m >= 1 && p->n >= 1 && p->k >= 1;
     }
     return false;
@@ -64,19 +79,56 @@ static const char *dtype_of(const struct product *p, const char *kernel)
     if (strcmp(p->a->dtype, "fp32") != 0) {
         return p->a->dtype;
     }
-    bool vector_units = strstr(kernel, "sgemm") != NULL || strstr(kernel, "SIMT") != NULL || strstr(kernel, "simt") != NULL ||
-                        strstr(kernel, "gemv") != NULL || strstr(kernel, "_SB_") != NULL || strstr(kernel, "ffma") != NULL;
+    bool vector_units = strstr(kernel, "sgemm") != NULL || strstr(kernel, "SIMT") != NULL ||
+                        strstr(kernel, "simt") != NULL || strstr(kernel, "gemv") != NULL ||
+                        strstr(kernel, "_SB_") != NULL || strstr(kernel, "ffma") != NULL;
     return vector_units ? "fp32" : "tf32";
 }
 
 /* ---- the name -------------------------------------------------------------------------------------------------- */
 
+/* "192x64": digits, x, digits. Moves `at` behind it; leaves everything alone otherwise. */
+static bool read_pair(const char **at, unsigned *first, unsigned *second)
+{
+    char *middle, *end;
+    if (**at < '0' || **at > '9') {
+        return false;
+    }
+    unsigned long a = strtoul(*at, &middle, 10);
+    if (*middle != 'x' || middle[1] < '0' || middle[1] > '9') {
+        return false;
+    }
+    unsigned long b = strtoul(middle + 1, &end, 10);
+    if (a > 65536 || b > 65536) {
+        return false;
+    }
+    *first = (unsigned)a;
+    *second = (unsigned)b;
+    *at = end;
+    return true;
+}
+
+/* The text behind the next '_' that digits, x, digits follow; NULL none. */
+static const char *next_pair(const char *at)
+{
+    unsigned first, second;
+    for (at = at == NULL ? NULL : strchr(at, '_'); at != NULL; at = strchr(at + 1, '_')) {
+        const char *pair = at + 1;
+        if (read_pair(&pair, &first, &second)) {
+            return at + 1;
+        }
+    }
+    return NULL;
+}
+
 /* nvjet_sm90_tst_192x192_64x4_1x2_h_bz_coopB_bias_TNN */
 static bool read_nvjet(const char *name, struct named_tile *t)
 {
     const char *at = strstr(name, "nvjet_");
-    if (at == NULL || sscanf(at, "nvjet_%*[a-z0-9]_%*[a-z0-9]_%ux%u_%ux%u_%ux%u", &t->first, &t->second, &t->k, &t->stages,
-                             &t->cluster_first, &t->cluster_second) != 6) {
+    at = at == NULL ? NULL : next_pair(at);
+    if (at == NULL || !read_pair(&at, &t->first, &t->second) || *at++ != '_' ||
+        !read_pair(&at, &t->k, &t->stages) || *at++ != '_' ||
+        !read_pair(&at, &t->cluster_first, &t->cluster_second)) {
         return false;
     }
     t->swapped = name[strlen(name) - 1] == 'T';
@@ -86,14 +138,16 @@ static bool read_nvjet(const char *name, struct named_tile *t)
 /* ..._tilesize128x128x64_stage4_..., Cijk_..._MT256x128x64_... */
 static bool read_three(const char *name, struct named_tile *t)
 {
-    const char *at = strstr(name, "tilesize"), *stage = strstr(name, "_stage");
-    at = at != NULL ? at + strlen("tilesize") : strstr(name, "_MT") != NULL ? strstr(name, "_MT") + strlen("_MT") : NULL;
-    if (at == NULL || sscanf(at, "%ux%ux%u", &t->first, &t->second, &t->k) != 3) {
+    const char *tilesize = strstr(name, "tilesize"), *macro = strstr(name, "_MT"),
+               *stage = strstr(name, "_stage");
+    const char *at = tilesize != NULL ? tilesize + strlen("tilesize")
+                     : macro != NULL  ? macro + strlen("_MT")
+                                      : NULL;
+    if (at == NULL || !read_pair(&at, &t->first, &t->second) || *at != 'x') {
         return false;
     }
-    if (stage != NULL) {
-        t->stages = (unsigned)strtoul(stage + strlen("_stage"), NULL, 10);
-    }
+    t->k = (unsigned)strtoul(at + 1, NULL, 10);
+    t->stages = stage == NULL ? 0 : (unsigned)strtoul(stage + strlen("_stage"), NULL, 10);
     return true;
 }
 
@@ -101,19 +155,15 @@ static bool read_three(const char *name, struct named_tile *t)
  * ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn */
 static bool read_two(const char *name, struct named_tile *t)
 {
-    const char *at = strstr(name, "gemm");
-    for (at = at == NULL ? NULL : strchr(at, '_'); at != NULL; at = strchr(at + 1, '_')) {
-        if (sscanf(at, "_%ux%u", &t->first, &t->second) == 2) {
-            break;
-        }
-    }
-    if (at == NULL) {
+    const char *at = next_pair(strstr(name, "gemm"));
+    if (at == NULL || !read_pair(&at, &t->first, &t->second)) {
         return false;
     }
-    const char *stages = strstr(at, "stages_"), *next = strchr(at + 1, '_');
-    next = stages != NULL ? stages + strlen("stages") : next;
-    if (next == NULL || sscanf(next, "_%ux%u", &t->k, &t->stages) != 2) {
-        t->k = t->stages = 0;
+    const char *stages = strstr(at, "stages_");
+    at = stages != NULL ? stages + strlen("stages") : at;
+    if (*at == '_') {
+        at++;
+        read_pair(&at, &t->k, &t->stages);
     }
     t->registers = strstr(name, "cutlass_75") != NULL;
     return true;
@@ -129,10 +179,12 @@ static bool read_tile(const char *name, struct named_tile *t)
 }
 
 /* Along the framework's M and N. */
-static void orient(const struct named_tile *t, const struct product *p, double *tile_m, double *tile_n, bool *first_is_m)
+static void orient(const struct named_tile *t, const struct product *p, double *tile_m, double *tile_n,
+                   bool *first_is_m)
 {
     *first_is_m = t->swapped;
-    if ((p->m == 1) != (p->n == 1)) { /* a vector: the library may have swapped it, the wide side covers the long one */
+    if ((p->m == 1) !=
+        (p->n == 1)) { /* a vector: the library may have swapped it, the wide side covers the long one */
         *first_is_m = (t->first >= t->second) == (p->m > p->n);
     }
     *tile_m = *first_is_m ? t->first : t->second;
@@ -140,7 +192,8 @@ static void orient(const struct named_tile *t, const struct product *p, double *
 }
 
 /* How many workgroups share a tile's K: workgroups over tiles, where the name or the grid's third dimension says so. */
-static double split_of(const char *name, const uint64_t grid[3], const struct product *p, double tile_m, double tile_n)
+static double split_of(const char *name, const uint64_t grid[3], const struct product *p, double tile_m,
+                       double tile_n)
 {
     double tiles = ceil(p->m / tile_m) * ceil(p->n / tile_n) * p->batch;
     double workgroups = (double)grid[0] * (double)grid[1] * (double)grid[2];
@@ -239,7 +292,8 @@ static bool build_split_reduction(struct recogniser *r)
     double tile_m, tile_n;
     bool first_is_m;
     orient(&tile, &p, &tile_m, &tile_n, &first_is_m);
-    double split = split_of(r->site->before_name, r->site->before_grid, &p, tile_m, tile_n), results = p.batch * p.m * p.n;
+    double split = split_of(r->site->before_name, r->site->before_grid, &p, tile_m, tile_n),
+           results = p.batch * p.m * p.n;
     recognised_as(r, "reduction", "columns");
     param_number(r, "rows", split);
     param_number(r, "cols", results);

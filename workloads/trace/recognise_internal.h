@@ -22,8 +22,9 @@ struct recogniser_rule {
 };
 
 /* Closed by a rule whose kernel is NULL. */
-extern const struct recogniser_rule recogniser_gemm_rules[], recogniser_attention_rules[], recogniser_norm_rules[],
-    recogniser_sparse_rules[], recogniser_pointwise_rules[], recogniser_memory_rules[];
+extern const struct recogniser_rule recogniser_gemm_rules[], recogniser_attention_rules[],
+    recogniser_norm_rules[], recogniser_sparse_rules[], recogniser_pointwise_rules[],
+    recogniser_memory_rules[];
 
 /* ---- writing the result ---- */
 void recognised_as(struct recogniser *r, const char *suite, const char *kernel);
@@ -38,12 +39,13 @@ void result_bytes(struct recogniser *r, double read, double written, double flop
 void result_dtype(struct recogniser *r, const char *dtype);
 
 /* ---- reading the site ---- */
-const char *innermost_operator(const struct recogniser *r);           /* "" when there is none */
-bool under_operator(const struct recogniser *r, const char *part);    /* any operator around the launch */
+const char *innermost_operator(const struct recogniser *r);        /* "" when there is none */
+bool under_operator(const struct recogniser *r, const char *part); /* any operator around the launch */
 /* Tensors of the nearest operator whose name contains `part`; NULL none. */
 const struct operator_tensors *tensors_of_operator(const struct recogniser *r, const char *part);
-const struct trace_tensor *tensor_at(const struct recogniser *r, size_t argument); /* of the innermost operator, or NULL */
-double workgroups_of(const struct kernel_site *site); /* 0 unknown */
+const struct trace_tensor *tensor_at(const struct recogniser *r,
+                                     size_t argument); /* of the innermost operator, or NULL */
+double workgroups_of(const struct kernel_site *site);  /* 0 unknown */
 /* Whole-number arguments of a template, e.g. ints_in("<float, 1, 1, 0>"): digits between '<' and '>' that stand alone. */
 size_t template_numbers(const char *name, const char *after, double *values, size_t capacity);
 /* Whole numbers of a concrete list "[0, 1]"; returns how many, SIZE_MAX when it is no list. */

@@ -1,6 +1,6 @@
 /* Copies and fills that are no kernels: by the direction in their name and the bytes the profiler recorded. */
-#include <string.h>
 #include "workloads/trace/recognise_internal.h"
+#include <string.h>
 
 static bool build_device_copy(struct recogniser *r)
 {

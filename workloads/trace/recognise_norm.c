@@ -1,9 +1,10 @@
 /* Norms, softmax, losses and plain reductions: the operator's tensors give rows and columns. */
-#include <string.h>
 #include "workloads/trace/recognise_internal.h"
+#include <stdlib.h>
+#include <string.h>
 
-static void build_matrix(struct recogniser *r, const char *suite, const char *kernel, double rows, double columns,
-                         const char *dtype_key, const struct trace_tensor *x)
+static void build_matrix(struct recogniser *r, const char *suite, const char *kernel, double rows,
+                         double columns, const char *dtype_key, const struct trace_tensor *x)
 {
     recognised_as(r, suite, kernel);
     param_number(r, "rows", rows);
@@ -15,8 +16,8 @@ static void build_matrix(struct recogniser *r, const char *suite, const char *ke
 /* ---- layer norm ------------------------------------------------------------------------------------------------ */
 
 /* The normalised shape "[512]" gives the columns. */
-static bool layer_matrix(const struct recogniser *r, size_t x_argument, size_t shape_argument, const struct trace_tensor **x,
-                         double *rows, double *columns)
+static bool layer_matrix(const struct recogniser *r, size_t x_argument, size_t shape_argument,
+                         const struct trace_tensor **x, double *rows, double *columns)
 {
     int64_t shape[TENSOR_DIMS_MAX];
     *x = tensor_at(r, x_argument);
@@ -71,18 +72,17 @@ static bool build_layer_grad_weight(struct recogniser *r)
 /* ---- softmax --------------------------------------------------------------------------------------------------- */
 
 /* Over the innermost dimension only. */
-static bool softmax_matrix(const struct recogniser *r, size_t dim_argument, const struct trace_tensor **x, double *rows,
-                           double *columns)
+static bool softmax_matrix(const struct recogniser *r, size_t dim_argument, const struct trace_tensor **x,
+                           double *rows, double *columns)
 {
-    int64_t axis;
-    char list[24] = "[";
     *x = tensor_at(r, 0);
-    strncat(list, operator_concrete(r->tensors, dim_argument), sizeof list - 3);
-    strcat(list, "]");
-    if (*x == NULL || (*x)->dim_count == 0 || (*x)->element_bytes == 0 || concrete_list(list, &axis, 1) != 1) {
+    const char *text = operator_concrete(r->tensors, dim_argument);
+    char *end;
+    long axis = strtol(text, &end, 10);
+    if (*x == NULL || (*x)->dim_count == 0 || (*x)->element_bytes == 0 || end == text) {
         return false;
     }
-    int64_t last = (int64_t)(*x)->dim_count - 1;
+    long last = (long)(*x)->dim_count - 1;
     if (axis != -1 && axis != last) {
         return false;
     }
@@ -120,7 +120,8 @@ static bool build_softmax_backward(struct recogniser *r)
 static bool build_nll(struct recogniser *r, const char *kernel, size_t scores_argument)
 {
     const struct trace_tensor *scores = tensor_at(r, scores_argument);
-    if (scores == NULL || scores->dim_count != 2 || scores->element_bytes == 0 || tensor_elements(scores) < 1) {
+    if (scores == NULL || scores->dim_count != 2 || scores->element_bytes == 0 ||
+        tensor_elements(scores) < 1) {
         return false;
     }
     double rows = (double)scores->dims[0];

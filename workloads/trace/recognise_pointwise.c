@@ -1,25 +1,52 @@
 /* Element-wise kernels of the framework: three launch styles by the name of the kernel template, the arithmetic by the
  * functor inside it, the operands by the operator's tensors. */
+#include "workloads/trace/recognise_internal.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "workloads/trace/recognise_internal.h"
 
 #define OPERANDS_MAX 5
 
 /* Vector and special-function slots per element of a functor; `part` is looked for in the kernel's name, the first that
  * fits counts. Counts are read off the formulas, as in the kernels of workloads/kernels: a division is 8 and a special
  * one, an exponential 4 and a special one. */
-struct functor { const char *part; double valu, sfu; };
+struct functor {
+    const char *part;
+    double valu, sfu;
+};
 static const struct functor functors[] = {
-    { "GeluBackward", 34, 2 },   { "GeluCUDAKernel", 25, 1 },     { "silu_backward", 22, 2 },   { "silu_kernel", 15, 2 },
-    { "log_sigmoid_backward", 20, 2 }, { "log_sigmoid", 22, 2 },  { "sigmoid_backward", 4, 0 }, { "sigmoid", 14, 2 },
-    { "tanh_backward", 4, 0 },   { "tanh", 18, 2 },               { "exp_kernel", 5, 1 },       { "log_kernel", 6, 1 },
-    { "rsqrt", 3, 1 },           { "sqrt", 8, 1 },                { "pow", 20, 3 },             { "DivFunctor", 9, 1 },
-    { "div_trunc", 20, 1 },      { "div_floor", 24, 1 },          { "div_true", 9, 1 },         { "reciprocal", 8, 1 },
-    { "remainder", 24, 1 },      { "fmod", 24, 1 },               { "threshold", 2, 0 },        { "clamp", 2, 0 },
-    { "where", 2, 0 },           { "CUDAFunctor_add", 1, 0 },     { "MulFunctor", 1, 0 },       { "AddFunctor", 1, 0 },
-    { "addcmul", 3, 0 },         { "addcdiv", 11, 1 },            { "lerp", 4, 0 },             { "copy", 0, 0 },
+    { "GeluBackward", 34, 2 },
+    { "GeluCUDAKernel", 25, 1 },
+    { "silu_backward", 22, 2 },
+    { "silu_kernel", 15, 2 },
+    { "log_sigmoid_backward", 20, 2 },
+    { "log_sigmoid", 22, 2 },
+    { "sigmoid_backward", 4, 0 },
+    { "sigmoid", 14, 2 },
+    { "tanh_backward", 4, 0 },
+    { "tanh", 18, 2 },
+    { "exp_kernel", 5, 1 },
+    { "log_kernel", 6, 1 },
+    { "rsqrt", 3, 1 },
+    { "sqrt", 8, 1 },
+    { "pow", 20, 3 },
+    { "DivFunctor", 9, 1 },
+    { "div_trunc", 20, 1 },
+    { "div_floor", 24, 1 },
+    { "div_true", 9, 1 },
+    { "reciprocal", 8, 1 },
+    { "remainder", 24, 1 },
+    { "fmod", 24, 1 },
+    { "threshold", 2, 0 },
+    { "clamp", 2, 0 },
+    { "where", 2, 0 },
+    { "CUDAFunctor_add", 1, 0 },
+    { "MulFunctor", 1, 0 },
+    { "AddFunctor", 1, 0 },
+    { "addcmul", 3, 0 },
+    { "addcdiv", 11, 1 },
+    { "lerp", 4, 0 },
+    { "copy", 0, 0 },
     { "Fill", 0, 0 },
 };
 
@@ -93,7 +120,9 @@ static bool lay_out(const struct trace_tensor *operand, const struct trace_tenso
 }
 
 /* Each value `repeat` times, `run` values side by side, then `pitch` on. False when the strides are of another kind. */
-struct pattern { double repeat, run, pitch; };
+struct pattern {
+    double repeat, run, pitch;
+};
 
 static bool pattern_of(const struct layout *layout, struct pattern *out)
 {
@@ -122,7 +151,8 @@ static bool pattern_of(const struct layout *layout, struct pattern *out)
 struct operands {
     size_t input_count;
     const struct trace_tensor *inputs[OPERANDS_MAX];
-    const struct trace_tensor *shape; /* the tensor with the most dimensions and elements: the result's shape */
+    const struct trace_tensor
+        *shape; /* the tensor with the most dimensions and elements: the result's shape */
     double elements;
     char result_dtype[8];
     uint32_t result_bytes;
@@ -141,7 +171,8 @@ static bool is_copy(const char *operator_name)
 
 static bool gives_bool(const char *operator_name)
 {
-    static const char *const names[] = { "aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge",
+    static const char *const names[] = { "aten::eq",       "aten::ne",    "aten::lt",
+                                         "aten::le",       "aten::gt",    "aten::ge",
                                          "aten::logical_", "aten::isnan", "aten::isinf" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t length = strlen(names[i]);
@@ -156,7 +187,8 @@ static bool gives_bool(const char *operator_name)
 /* Types rank by what a mixed operation gives: wider floats, floats before integers. */
 static int promotion_rank(const struct trace_tensor *tensor)
 {
-    static const char *const order[] = { "bool", "uint8", "int8", "int16", "int32", "int64", "fp16", "bf16", "fp32", "fp64" };
+    static const char *const order[] = { "bool",  "uint8", "int8", "int16", "int32",
+                                         "int64", "fp16",  "bf16", "fp32",  "fp64" };
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         if (strcmp(tensor->dtype, order[i]) == 0) {
             return (int)i;
@@ -220,12 +252,14 @@ static bool build_map(struct recogniser *r, const struct operands *o)
 {
     enum style style = style_of(r->site->name);
     struct functor functor = functor_of(r->site->name);
-    double in[OPERANDS_MAX], out = o->result_bytes, repeat[OPERANDS_MAX], run[OPERANDS_MAX], pitch[OPERANDS_MAX];
+    double in[OPERANDS_MAX], out = o->result_bytes, repeat[OPERANDS_MAX], run[OPERANDS_MAX],
+                             pitch[OPERANDS_MAX];
     bool shaped = false;
     for (size_t i = 0; i < o->input_count; i++) {
         struct layout layout;
         struct pattern pattern = { 1, 0, 0 };
-        if (style != VECTORIZED && (!lay_out(o->inputs[i], o->shape, &layout) || !pattern_of(&layout, &pattern))) {
+        if (style != VECTORIZED &&
+            (!lay_out(o->inputs[i], o->shape, &layout) || !pattern_of(&layout, &pattern))) {
             r->out->assumption = "an element-wise operand with permuted dimensions is read as if contiguous";
             pattern = (struct pattern){ 1, 0, 0 };
         }
@@ -263,7 +297,8 @@ static bool build_elementwise(struct recogniser *r)
 /* Of a range or random kernel the operator has no tensors: the grid tells, 4 elements a lane. */
 static bool build_index_fill(struct recogniser *r)
 {
-    double lanes = workgroups_of(r->site) * (double)(r->site->block[0] * r->site->block[1] * r->site->block[2]);
+    double lanes = workgroups_of(r->site) *
+                   (double)(r->site->block[0] * r->site->block[1] * r->site->block[2]);
     const char *end = operator_concrete(r->tensors, 1);
     double elements = strtod(end, NULL) - strtod(operator_concrete(r->tensors, 0), NULL);
     elements = elements >= 1 && elements <= lanes ? elements : lanes;
@@ -327,10 +362,12 @@ static bool build_transposition(struct recogniser *r, const struct operands *o, 
 static bool build_bias(struct recogniser *r)
 {
     const struct trace_tensor *bias = tensor_at(r, 0), *a = tensor_at(r, 1), *b = tensor_at(r, 2);
-    if (bias == NULL || a == NULL || b == NULL || a->dim_count != 2 || b->dim_count != 2 || bias->element_bytes == 0) {
+    if (bias == NULL || a == NULL || b == NULL || a->dim_count != 2 || b->dim_count != 2 ||
+        bias->element_bytes == 0) {
         return false;
     }
-    double rows = (double)a->dims[0], columns = (double)b->dims[1], bytes = bias->element_bytes, none = 0, one = 1;
+    double rows = (double)a->dims[0], columns = (double)b->dims[1], bytes = bias->element_bytes, none = 0,
+           one = 1;
     recognised_as(r, "elementwise", "map");
     param_number(r, "n", rows * columns);
     param_list(r, "bytes_in", &bytes, 1);
@@ -366,7 +403,8 @@ static bool build_copy(struct recogniser *r)
     struct layout source;
     struct pattern pattern;
     bool laid_out = lay_out(o.inputs[0], o.shape, &source);
-    if (style == STRIDED && laid_out && !pattern_of(&source, &pattern) && build_transposition(r, &o, &source)) {
+    if (style == STRIDED && laid_out && !pattern_of(&source, &pattern) &&
+        build_transposition(r, &o, &source)) {
         return true;
     }
     bool changes_type = strcmp(o.inputs[0]->dtype, o.result_dtype) != 0;
@@ -462,10 +500,13 @@ static double multi_tensor_elements(struct recogniser *r, double *tensors)
         bool one_each = chunks > 0 && chunks / r->site->grid_share >= r->site->dense_parameter_tensors &&
                         r->site->dense_parameter_tensors > 0;
         *tensors = r->site->dense_parameter_tensors;
-        elements = one_each && strstr(r->site->name, "FusedOptimizer") != NULL ? r->site->dense_parameters : *tensors;
-        r->out->assumption = strstr(r->site->name, "FusedOptimizer") != NULL
-                                 ? "an optimiser's tensor list was cut by the profiler: the parameters with a gradient, by chunks"
-                                 : "a multi-tensor list was cut by the profiler: one element a parameter (step counters)";
+        elements = one_each && strstr(r->site->name, "FusedOptimizer") != NULL ? r->site->dense_parameters
+                                                                               : *tensors;
+        r->out->assumption =
+            strstr(r->site->name, "FusedOptimizer") != NULL
+                ? "an optimiser's tensor list was cut by the profiler: the parameters with a gradient, by "
+                  "chunks"
+                : "a multi-tensor list was cut by the profiler: one element a parameter (step counters)";
     }
     elements *= r->site->grid_share;
     *tensors *= r->site->grid_share;
@@ -477,9 +518,13 @@ static bool build_multi_tensor(struct recogniser *r)
 {
     const char *name = r->site->name;
     bool optimiser = strstr(name, "FusedOptimizer") != NULL;
-    double numbers[4], tensors, elements = multi_tensor_elements(r, &tensors), chunks = workgroups_of(r->site);
-    double depth = template_numbers(name, optimiser ? "FusedOptimizerTensorListMetadata" : "TensorListMetadata", numbers, 4) > 0
-                       ? numbers[0] : 0;
+    double numbers[4], tensors, elements = multi_tensor_elements(r, &tensors),
+                                chunks = workgroups_of(r->site);
+    double depth = template_numbers(name,
+                                    optimiser ? "FusedOptimizerTensorListMetadata" : "TensorListMetadata",
+                                    numbers, 4) > 0
+                       ? numbers[0]
+                       : 0;
     double reads = depth, writes = 1;
     if (optimiser) {
         writes = depth - 1; /* all but the gradients */
@@ -489,8 +534,11 @@ static bool build_multi_tensor(struct recogniser *r)
     if (depth < 1 || reads > OPERANDS_MAX || reads < 1 || chunks < 1 || elements < 1) {
         return false;
     }
-    double element_bytes = strstr(name, "Functor<c10::") != NULL ? 2 : strstr(name, "Functor<double") != NULL ? 8 : 4;
-    double bytes[OPERANDS_MAX] = { element_bytes, element_bytes, element_bytes, element_bytes, element_bytes };
+    double element_bytes = strstr(name, "Functor<c10::") != NULL    ? 2
+                           : strstr(name, "Functor<double") != NULL ? 8
+                                                                    : 4;
+    double bytes[OPERANDS_MAX] = { element_bytes, element_bytes, element_bytes, element_bytes,
+                                   element_bytes };
     recognised_as(r, "optimizer", "multi_tensor");
     elements = elements < 1 ? 1 : (double)(uint64_t)(elements + 0.5);
     tensors = tensors < 1 ? 1 : (double)(uint64_t)(tensors + 0.5);
@@ -505,7 +553,8 @@ static bool build_multi_tensor(struct recogniser *r)
         param_number(r, "registers", 32);
     }
     param_in_step_cache(r);
-    result_bytes(r, elements * reads * element_bytes, elements * writes * element_bytes, elements * (optimiser ? 15 : 1));
+    result_bytes(r, elements * reads * element_bytes, elements * writes * element_bytes,
+                 elements * (optimiser ? 15 : 1));
     result_dtype(r, dtype_of_bytes((uint32_t)element_bytes));
     return true;
 }

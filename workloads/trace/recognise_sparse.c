@@ -1,14 +1,16 @@
 /* Embeddings, gathers, scatters and the sorts around them. Which rows are asked for is not in a trace: indices are taken
  * as uniform over the rows, unless the operator around the launch says that they ascend. */
-#include <stdlib.h>
-#include <string.h>
 #include "workloads/trace/recognise_internal.h"
+#include <math.h>
+#include <string.h>
 
-static const char uniform_indices[] = "indices uniform over the rows (range: uniform to Zipf); a trace does not hold them";
+static const char uniform_indices[] =
+    "indices uniform over the rows (range: uniform to Zipf); a trace does not hold them";
 
 static bool is_matrix(const struct trace_tensor *tensor)
 {
-    return tensor != NULL && tensor->dim_count == 2 && tensor->element_bytes > 0 && tensor_elements(tensor) >= 1;
+    return tensor != NULL && tensor->dim_count == 2 && tensor->element_bytes > 0 &&
+           tensor_elements(tensor) >= 1;
 }
 
 /* ---- embedding bag --------------------------------------------------------------------------------------------- */
@@ -16,7 +18,8 @@ static bool is_matrix(const struct trace_tensor *tensor)
 /* aten::_embedding_bag(weight [rows, D], indices [n], offsets [B], ..) */
 static bool build_bag_forward(struct recogniser *r)
 {
-    const struct trace_tensor *weight = tensor_at(r, 0), *indices = tensor_at(r, 1), *offsets = tensor_at(r, 2);
+    const struct trace_tensor *weight = tensor_at(r, 0), *indices = tensor_at(r, 1),
+                              *offsets = tensor_at(r, 2);
     if (!is_matrix(weight) || indices == NULL || offsets == NULL) {
         return false;
     }
@@ -26,32 +29,37 @@ static bool build_bag_forward(struct recogniser *r)
     if (bags < 1 || n < 1) {
         return false;
     }
+    double length = floor(n / bags + 0.5);
     recognised_as(r, "embedding", "bag_forward");
     param_number(r, "B", bags);
-    param_number(r, "L", n / bags);
+    param_number(r, "L", length < 1 ? 1 : length);
     param_number(r, "D", width);
     param_number(r, "rows", (double)weight->dims[0]);
     param_text(r, "dtype", weight->dtype);
-    result_bytes(r, n * (width * weight->element_bytes + indices->element_bytes), bags * width * weight->element_bytes, n * width);
+    result_bytes(r, n * (width * weight->element_bytes + indices->element_bytes),
+                 bags * width * weight->element_bytes, n * width);
     result_dtype(r, weight->dtype);
-    r->out->assumption = uniform_indices;
+    r->out->assumption = length * bags == n ? uniform_indices
+                                            : "bags all of their mean length, indices uniform over the rows";
     return true;
 }
 
 /* ---- gather and scatter of rows -------------------------------------------------------------------------------- */
 
-static bool build_rows(struct recogniser *r, const char *kernel, double n, const struct trace_tensor *table, double index_bytes)
+/* scatter/index_select and index_add count in fp32 elements: a copied row of another type is a row of as many bytes. */
+static void build_rows(struct recogniser *r, const char *kernel, double n, const struct trace_tensor *table,
+                       double index_bytes)
 {
-    double width = (double)table->dims[1], row_bytes = width * table->element_bytes;
+    double row_bytes = (double)table->dims[1] * table->element_bytes;
     bool adds = strcmp(kernel, "index_add") == 0;
     recognised_as(r, "scatter", kernel);
     param_number(r, "n", n);
-    param_number(r, "D", width);
+    param_number(r, "D", ceil(row_bytes / 4));
     param_number(r, "rows", (double)table->dims[0]);
-    param_text(r, "dtype", table->dtype);
-    result_bytes(r, n * (row_bytes + index_bytes), n * row_bytes, adds ? n * width : 0);
+    param_text(r, "dtype", "fp32");
+    result_bytes(r, n * (row_bytes + index_bytes), n * row_bytes, adds ? n * (double)table->dims[1] : 0);
     result_dtype(r, table->dtype);
-    return true;
+    r->out->assumption = uniform_indices;
 }
 
 /* aten::gather(self [rows, D], dim, index [n, D] expanded, ..) as index_select and embedding issue it, and those two. */
@@ -68,7 +76,6 @@ static bool build_gather(struct recogniser *r)
         return false;
     }
     build_rows(r, "index_select", n, table, index->element_bytes);
-    r->out->assumption = uniform_indices;
     return true;
 }
 
@@ -76,12 +83,78 @@ static bool build_gather(struct recogniser *r)
 static bool build_index_add(struct recogniser *r)
 {
     const struct trace_tensor *table = tensor_at(r, 0), *index = tensor_at(r, 2);
-    if (!is_matrix(table) || index == NULL || tensor_elements(index) < 1) {
+    if (!is_matrix(table) || index == NULL || tensor_elements(index) < 1 || strcmp(table->dtype, "fp32") != 0) {
         return false;
     }
     build_rows(r, "index_add", tensor_elements(index), table, index->element_bytes);
-    r->out->assumption = uniform_indices;
     return true;
+}
+
+/* ---- element-wise indexing ------------------------------------------------------------------------------------- */
+
+/* aten::index(self, indices): the index tensors are not recorded, the grid tells the result's elements: 128 threads of 4.
+ * Loads and stores one by one, with the offset arithmetic of two strided dimensions and an index on top. */
+static bool build_index(struct recogniser *r)
+{
+    const struct trace_tensor *self = tensor_at(r, 0);
+    double lanes[2] = { 128, 4 }, elements;
+    template_numbers(r->site->name, "index_elementwise_kernel", lanes, 2);
+    elements = workgroups_of(r->site) * lanes[0] * lanes[1];
+    if (self == NULL || self->element_bytes == 0 || elements < 1) {
+        return false;
+    }
+    double bytes = self->element_bytes;
+    recognised_as(r, "elementwise", "map");
+    param_number(r, "n", elements);
+    param_list(r, "bytes_in", &bytes, 1);
+    param_list(r, "bytes_out", &bytes, 1);
+    param_number(r, "valu", 20);
+    param_number(r, "sfu", 0);
+    param_text(r, "style", "strided");
+    param_in_step_cache(r);
+    result_bytes(r, elements * bytes, elements * bytes, 0);
+    result_dtype(r, self->dtype);
+    r->out->assumption = "an index operator's elements lie as in its result; a trace does not hold the indices";
+    return true;
+}
+
+/* ---- what the registry lacks: bytes closer than those of all tensors --------------------------------------------- */
+
+/* Keys and values of the integer tensor that is sorted, read and written once. */
+static bool bytes_of_indices(struct recogniser *r)
+{
+    for (size_t i = 0; i < r->tensors->tensor_count; i++) {
+        const struct trace_tensor *tensor = &r->tensors->tensors[i];
+        if (strncmp(tensor->dtype, "int", 3) == 0 && tensor->dim_count > 0) {
+            double bytes = 2 * tensor_elements(tensor) * tensor->element_bytes;
+            result_bytes(r, bytes, bytes, 0);
+            result_dtype(r, tensor->dtype);
+            break;
+        }
+    }
+    return false;
+}
+
+/* aten::embedding_dense_backward(gradient [.., D], indices, ..): gradient rows read, as many partial sums written at most. */
+static bool bytes_of_gradient(struct recogniser *r)
+{
+    const struct trace_tensor *gradient = tensor_at(r, 0);
+    if (gradient != NULL && tensor_elements(gradient) >= 1) {
+        result_bytes(r, tensor_bytes(gradient), tensor_bytes(gradient), tensor_elements(gradient));
+        result_dtype(r, gradient->dtype);
+    }
+    return false;
+}
+
+/* aten::_index_put_impl_(self, indices, values, ..): values read, as many elements of self read and written. */
+static bool bytes_of_values(struct recogniser *r)
+{
+    const struct trace_tensor *values = tensor_at(r, 2);
+    if (values != NULL && tensor_elements(values) >= 1) {
+        result_bytes(r, 2 * tensor_bytes(values), tensor_bytes(values), tensor_elements(values));
+        result_dtype(r, values->dtype);
+    }
+    return false;
 }
 
 const struct recogniser_rule recogniser_sparse_rules[] = {
@@ -93,16 +166,16 @@ const struct recogniser_rule recogniser_sparse_rules[] = {
     { "indexSelectSmallIndex", NULL, "embedding", build_gather },
     { "indexFuncLargeIndex", "index_add", "embedding", build_index_add },
     { "indexFuncSmallIndex", "index_add", "embedding", build_index_add },
-    { "indexing_backward_kernel", NULL, "embedding", NULL },
-    { "index_elementwise_kernel", NULL, "embedding", NULL },
-    { "compute_grad_weight", NULL, "embedding", NULL },
-    { "sum_and_scatter", NULL, "embedding", NULL },
-    { "RadixSort", NULL, "sort", NULL },
-    { "radix_sort", NULL, "sort", NULL },
-    { "UniqueByKey", NULL, "sort", NULL },
-    { "DeviceScan", NULL, "sort", NULL },
-    { "DeviceCompactInit", NULL, "sort", NULL },
-    { "krn_partial", NULL, "sort", NULL },
-    { "compute_num_of_partial_segments", NULL, "sort", NULL },
+    { "indexing_backward_kernel", "index_put", "embedding", bytes_of_values },
+    { "index_elementwise_kernel", "index", "embedding", build_index },
+    { "compute_grad_weight", NULL, "embedding", bytes_of_gradient },
+    { "sum_and_scatter", NULL, "embedding", bytes_of_gradient },
+    { "RadixSort", NULL, "sort", bytes_of_indices },
+    { "radix_sort", NULL, "sort", bytes_of_indices },
+    { "UniqueByKey", NULL, "sort", bytes_of_indices },
+    { "DeviceScan", NULL, "sort", bytes_of_indices },
+    { "DeviceCompactInit", NULL, "sort", bytes_of_indices },
+    { "krn_partial", NULL, "sort", bytes_of_indices },
+    { "compute_num_of_partial_segments", NULL, "sort", bytes_of_indices },
     { NULL, NULL, NULL, NULL },
 };

@@ -16,29 +16,32 @@
  *
  * A guess that device times contradict (the waiting kernel began before the awaited one had ended) is dropped and counted.
  * What orders nothing becomes part of the operator around it. */
+#include "workloads/trace/trace_internal.h"
 #include <stdlib.h>
 #include <string.h>
-#include "workloads/trace/trace_internal.h"
 
 #define CLOCK_SLACK_NS 1000 /* device clocks of different engines differ by less */
 
-struct sync_fact { uint64_t correlation; const struct trace_sync_args *args; };
+struct sync_fact {
+    uint64_t correlation;
+    const struct trace_sync_args *args;
+};
 
 /* Arrays over items unless said otherwise; TRACE_NONE where there is none. */
 struct resolver {
     struct host_step *step;
-    uint32_t *next_launch;       /* the thread's next launch that is no collective */
-    uint32_t *next_collective;   /* the next launch of a collective under the same operator */
-    bool no_records;             /* the trace has none: launches stand for the records behind them */
-    uint32_t *device_before;     /* records: last device item of their stream launched before */
-    bool *needed;                /* records that something waits for */
-    uint32_t *ends;              /* records that mark the end of a collective, in host order; not yet waited for */
+    uint32_t *next_launch;     /* the thread's next launch that is no collective */
+    uint32_t *next_collective; /* the next launch of a collective under the same operator */
+    bool no_records;           /* the trace has none: launches stand for the records behind them */
+    uint32_t *device_before;   /* records: last device item of their stream launched before */
+    bool *needed;              /* records that something waits for */
+    uint32_t *ends; /* records that mark the end of a collective, in host order; not yet waited for */
     size_t end_count;
-    uint32_t *stream_last;       /* [stream] last device item so far */
-    uint32_t *current;           /* [thread] stream */
-    uint32_t *last_launch;       /* [thread] stream of the last launch of any kind */
-    uint32_t *last_record;       /* [thread] */
-    uint32_t *region_end;        /* [thread] last record of the open library region behind its launch */
+    uint32_t *stream_last; /* [stream] last device item so far */
+    uint32_t *current;     /* [thread] stream */
+    uint32_t *last_launch; /* [thread] stream of the last launch of any kind */
+    uint32_t *last_record; /* [thread] */
+    uint32_t *region_end;  /* [thread] last record of the open library region behind its launch */
     struct sync_fact *facts;
     size_t fact_count;
 };
@@ -87,8 +90,9 @@ static void find_facts(struct resolver *r)
 static const struct trace_sync_args *fact_of(const struct resolver *r, const struct host_item *item)
 {
     struct sync_fact key = { item->event->correlation, NULL };
-    const struct sync_fact *fact =
-        r->fact_count == 0 ? NULL : bsearch(&key, r->facts, r->fact_count, sizeof *r->facts, compare_facts);
+    const struct sync_fact *fact = r->fact_count == 0 ? NULL
+                                                      : bsearch(&key, r->facts, r->fact_count,
+                                                                sizeof *r->facts, compare_facts);
     return fact == NULL ? NULL : fact->args;
 }
 
@@ -171,7 +175,8 @@ static bool contradicted(const struct resolver *r, uint32_t record, size_t wait,
     if (before == TRACE_NONE || behind == TRACE_NONE) {
         return false;
     }
-    const struct trace_event *awaited = r->step->device[before].event, *waiting = r->step->device[behind].event;
+    const struct trace_event *awaited = r->step->device[before].event,
+                             *waiting = r->step->device[behind].event;
     return waiting->start_ns < awaited->start_ns + awaited->duration_ns - CLOCK_SLACK_NS;
 }
 
@@ -202,7 +207,8 @@ static void wait_for_fact(struct resolver *r, size_t i, const struct trace_sync_
 static void wait_elsewhere(struct resolver *r, size_t i)
 {
     struct host_item *item = &r->step->items[i];
-    uint32_t stream = r->next_launch[i] != TRACE_NONE ? stream_of_launch(r->step, r->next_launch[i]) : current_stream(r, i);
+    uint32_t stream = r->next_launch[i] != TRACE_NONE ? stream_of_launch(r->step, r->next_launch[i])
+                                                      : current_stream(r, i);
     bool refused = false;
     for (size_t k = 0; k < r->end_count; k++) {
         uint32_t end = r->ends[k];
@@ -242,7 +248,8 @@ static void on_wait(struct resolver *r, size_t i)
         uint32_t record = r->last_record[item->thread];
         if (collective == TRACE_NONE) {
             wait_elsewhere(r, i);
-        } else if (record != TRACE_NONE && r->step->items[record].stream != stream_of_launch(r->step, collective)) {
+        } else if (record != TRACE_NONE &&
+                   r->step->items[record].stream != stream_of_launch(r->step, collective)) {
             resolve_to(r, i, record, stream_of_launch(r->step, collective));
         }
     }
@@ -270,11 +277,12 @@ static void on_sync(struct resolver *r, struct host_item *item, size_t i)
             r->needed[item->waits_for] = true;
             return;
         }
-        item->kind = HOST_SYNC_STREAM; /* the record is not in the step: the stream so far is the best reading */
+        item->kind =
+            HOST_SYNC_STREAM; /* the record is not in the step: the stream so far is the best reading */
     }
     const struct trace_sync_args *fact = fact_of(r, item);
     uint32_t named = fact == NULL ? TRACE_NONE : stream_named(r, fact->waiting_stream);
-    item->stream = named != TRACE_NONE                              ? named
+    item->stream = named != TRACE_NONE                          ? named
                    : r->last_launch[item->thread] != TRACE_NONE ? r->last_launch[item->thread]
                                                                 : current_stream(r, i);
 }
@@ -349,21 +357,12 @@ void stream_waits_resolve(struct host_step *step)
         struct host_item *item = &step->items[i];
         close_region(&r, item);
         switch (item->kind) {
-        case HOST_LAUNCH:
-            on_launch(&r, i);
-            break;
-        case HOST_RECORD:
-            on_record(&r, i);
-            break;
-        case HOST_WAIT:
-            on_wait(&r, i);
-            break;
+        case HOST_LAUNCH: on_launch(&r, i); break;
+        case HOST_RECORD: on_record(&r, i); break;
+        case HOST_WAIT: on_wait(&r, i); break;
         case HOST_SYNC_STREAM:
-        case HOST_SYNC_EVENT:
-            on_sync(&r, item, i);
-            break;
-        default:
-            break;
+        case HOST_SYNC_EVENT: on_sync(&r, item, i); break;
+        default: break;
         }
     }
     for (size_t i = 0; i < count; i++) {

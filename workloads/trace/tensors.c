@@ -1,22 +1,37 @@
 /* Operator arguments as the profiler writes them: "Input Dims" [[8192,128],[],[[4,2],[4]]], "Input type"
  * ["float","Scalar","TensorList"], "Input Strides" like the dims, "Concrete Inputs" ["","0",""]. One entry an argument;
  * a list argument has one entry more of nesting; long lists are cut to [] by the profiler. */
+#include "workloads/trace/trace_internal.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "workloads/trace/trace_internal.h"
 
 #define ARGUMENTS_MAX 64
 #define TENSORS_MAX 4096
 
-struct type_name { const char *type, *dtype; uint32_t bytes; };
+struct type_name {
+    const char *type, *dtype;
+    uint32_t bytes;
+};
 
 static const struct type_name type_names[] = {
-    { "float", "fp32", 4 },          { "c10::BFloat16", "bf16", 2 },   { "c10::Half", "fp16", 2 },
-    { "double", "fp64", 8 },         { "long int", "int64", 8 },       { "long", "int64", 8 },
-    { "int", "int32", 4 },           { "short", "int16", 2 },          { "signed char", "int8", 1 },
-    { "unsigned char", "uint8", 1 }, { "bool", "bool", 1 },            { "c10::Float8_e4m3fn", "fp8", 1 },
-    { "c10::Float8_e5m2", "fp8", 1 }, { "c10::Float8_e4m3fnuz", "fp8", 1 }, { "c10::Float8_e5m2fnuz", "fp8", 1 },
-    { "c10::complex<float>", "c64", 8 }, { "c10::complex<double>", "c128", 16 },
+    { "float", "fp32", 4 },
+    { "c10::BFloat16", "bf16", 2 },
+    { "c10::Half", "fp16", 2 },
+    { "double", "fp64", 8 },
+    { "long int", "int64", 8 },
+    { "long", "int64", 8 },
+    { "int", "int32", 4 },
+    { "short", "int16", 2 },
+    { "signed char", "int8", 1 },
+    { "unsigned char", "uint8", 1 },
+    { "bool", "bool", 1 },
+    { "c10::Float8_e4m3fn", "fp8", 1 },
+    { "c10::Float8_e5m2", "fp8", 1 },
+    { "c10::Float8_e4m3fnuz", "fp8", 1 },
+    { "c10::Float8_e5m2fnuz", "fp8", 1 },
+    { "c10::complex<float>", "c64", 8 },
+    { "c10::complex<double>", "c128", 16 },
 };
 
 static const struct type_name *type_of(const char *type, size_t length)
@@ -31,7 +46,10 @@ static const struct type_name *type_of(const char *type, size_t length)
 
 /* ---- the text -------------------------------------------------------------------------------------------------- */
 
-struct slice { const char *text; size_t length; };
+struct slice {
+    const char *text;
+    size_t length;
+};
 
 /* The end of the value at `at`: a bracket with all it holds, a string with its quotes, or a bare word. */
 static const char *value_end(const char *at)
@@ -132,8 +150,8 @@ struct builder {
     struct trace_tensor tensors[TENSORS_MAX];
 };
 
-static void add_tensor(struct builder *b, size_t argument, size_t element, struct slice dims, struct slice strides,
-                       const struct type_name *type)
+static void add_tensor(struct builder *b, size_t argument, size_t element, struct slice dims,
+                       struct slice strides, const struct type_name *type)
 {
     struct trace_tensor tensor = { .argument = (uint32_t)argument, .element = (uint32_t)element };
     size_t count = integers(dims, tensor.dims, TENSOR_DIMS_MAX);
@@ -143,7 +161,7 @@ static void add_tensor(struct builder *b, size_t argument, size_t element, struc
     tensor.dim_count = (uint32_t)count;
     tensor.has_strides = integers(strides, tensor.strides, TENSOR_DIMS_MAX) == count;
     if (type != NULL) {
-        strcpy(tensor.dtype, type->dtype);
+        snprintf(tensor.dtype, sizeof tensor.dtype, "%s", type->dtype);
         tensor.element_bytes = type->bytes;
     }
     b->tensors[b->out.tensor_count++] = tensor;
@@ -165,8 +183,8 @@ static void add_list(struct builder *b, size_t argument, struct slice dims, stru
     free(d);
 }
 
-static void add_argument(struct builder *b, size_t argument, struct slice dims, struct slice strides, struct slice type,
-                         bool has_types)
+static void add_argument(struct builder *b, size_t argument, struct slice dims, struct slice strides,
+                         struct slice type, bool has_types)
 {
     struct trace_argument *out = &b->arguments[argument];
     *out = (struct trace_argument){ .first = (uint32_t)b->out.tensor_count };
@@ -193,7 +211,8 @@ static void *copy(struct arena *arena, const void *items, size_t bytes)
     return memory;
 }
 
-const struct operator_tensors *operator_tensors_parse(struct arena *arena, const struct trace_operator_args *args)
+const struct operator_tensors *operator_tensors_parse(struct arena *arena,
+                                                      const struct trace_operator_args *args)
 {
     static const struct trace_operator_args nothing;
     args = args == NULL ? &nothing : args;
@@ -206,7 +225,8 @@ const struct operator_tensors *operator_tensors_parse(struct arena *arena, const
     b->out.concrete_count = split(whole(args->concrete), concrete, ARGUMENTS_MAX);
     for (size_t i = 0; i < dim_count; i++) {
         static const struct slice none = { "", 0 };
-        add_argument(b, i, dims[i], i < stride_count ? strides[i] : none, i < type_count ? types[i] : none, type_count > 0);
+        add_argument(b, i, dims[i], i < stride_count ? strides[i] : none, i < type_count ? types[i] : none,
+                     type_count > 0);
     }
     b->out.argument_count = dim_count;
     struct operator_tensors *out = arena_alloc(arena, sizeof *out);

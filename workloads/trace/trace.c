@@ -1,34 +1,34 @@
 /* trace_read: rank files -> one graph. Files are read, joined and let go one after another, so that only the graph and one
  * file's events are held. */
+#include "workloads/trace/kineto.h"
+#include "workloads/trace/trace_internal.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "workloads/trace/kineto.h"
-#include "workloads/trace/trace_internal.h"
 
-#define OPERATORS_MAX 64          /* around one launch */
-#define OVERLAP_SLACK_NS 1000     /* time stamps of neighbours on a stream overlap by less in sound recordings */
+#define OPERATORS_MAX 64      /* around one launch */
+#define OVERLAP_SLACK_NS 1000 /* time stamps of neighbours on a stream overlap by less in sound recordings */
 
 /* One rank on its way into the graph. */
 struct rank_builder {
     struct graph *graph;
     struct host_step *step;
-    struct arena *scratch;        /* parsed operator arguments; lives as long as the rank's file */
-    uint32_t rank;                /* index in order of reading */
-    char label[32];               /* "" or "rank 3: ", before each note */
+    struct arena *scratch; /* parsed operator arguments; lives as long as the rank's file */
+    uint32_t rank;         /* index in order of reading */
+    char label[32];        /* "" or "rank 3: ", before each note */
     uint32_t *node_of_item;
     double dense_parameters, dense_parameter_tensors;
     double recognised_us, by_bytes_us, replayed_us;
     size_t recognised_count, by_bytes_count, replayed_count;
-    const char *assumptions[32];  /* distinct, in order of appearance */
+    const char *assumptions[32]; /* distinct, in order of appearance */
     size_t assumption_counts[32];
     size_t assumption_count;
     size_t unknown_collectives, empty_collectives;
     double unknown_collective_us;
     const char *unknown_collective;
-    int64_t host_clock_ns;        /* end of the outermost host work so far */
+    int64_t host_clock_ns; /* end of the outermost host work so far */
 };
 
 static void note(struct rank_builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -74,7 +74,8 @@ static double grid_share(const struct host_step *step, uint32_t device)
     while (first > 0 && step->items[step->device[first - 1].launch].parent == parent) {
         first--;
     }
-    for (uint32_t i = first; i < step->device_count && step->items[step->device[i].launch].parent == parent; i++) {
+    for (uint32_t i = first; i < step->device_count && step->items[step->device[i].launch].parent == parent;
+         i++) {
         all += step->device[i].event->name == event->name ? workgroups(step->device[i].event) : 0;
     }
     return own / all;
@@ -110,15 +111,17 @@ static void recognise(struct rank_builder *b, uint32_t device, struct graph_node
         .dense_parameters = b->dense_parameters,
         .dense_parameter_tensors = b->dense_parameter_tensors,
     };
-    for (uint32_t i = step->items[step->device[device].launch].parent; i != TRACE_NONE && site.operator_count < OPERATORS_MAX;
-         i = step->items[i].parent) {
-        operators[site.operator_count++] = (struct site_operator){ step->items[i].event->name, step->items[i].event->args };
+    for (uint32_t i = step->items[step->device[device].launch].parent;
+         i != TRACE_NONE && site.operator_count < OPERATORS_MAX; i = step->items[i].parent) {
+        operators[site.operator_count++] = (struct site_operator){ step->items[i].event->name,
+                                                                   step->items[i].event->args };
     }
     if (dims_parse(args->grid, site.grid, 3) && dims_parse(args->block, site.block, 3)) {
         site.grid_share = grid_share(step, device);
     }
     if (device > 0 && site.operator_count > 0 &&
-        step->items[step->device[device - 1].launch].parent == step->items[step->device[device].launch].parent) {
+        step->items[step->device[device - 1].launch].parent ==
+            step->items[step->device[device].launch].parent) {
         const struct trace_event *before = step->device[device - 1].event;
         const struct trace_device_args *before_args = before->args;
         site.before_name = before->name;
@@ -144,16 +147,15 @@ static void recognise(struct rank_builder *b, uint32_t device, struct graph_node
         b->by_bytes_us += node->traced_us;
         b->by_bytes_count++;
         break;
-    default:
-        b->replayed_us += node->traced_us;
-        b->replayed_count++;
+    default: b->replayed_us += node->traced_us; b->replayed_count++;
     }
     if (r.assumption != NULL) {
         remember_assumption(b, r.assumption);
     }
 }
 
-static void describe_collective(struct rank_builder *b, const struct device_item *item, struct graph_node *node)
+static void describe_collective(struct rank_builder *b, const struct device_item *item,
+                                struct graph_node *node)
 {
     const char *called;
     node->kind = GRAPH_COLLECTIVE;
@@ -175,8 +177,9 @@ static void add_device_node(struct rank_builder *b, uint32_t device)
     const struct device_item *item = &step->device[device];
     const struct host_item *launch = &step->items[item->launch];
     const char *operator_name = launch->parent != TRACE_NONE ? step->items[launch->parent].event->name
-                                : launch->event != NULL && launch->device_count > 1 ? launch->event->name /* a captured graph */
-                                                                                    : NULL;
+                                : launch->event != NULL && launch->device_count > 1
+                                    ? launch->event->name /* a captured graph */
+                                    : NULL;
     struct graph_node node = {
         .kind = GRAPH_KERNEL,
         .rank = b->rank,
@@ -198,7 +201,8 @@ static void add_device_node(struct rank_builder *b, uint32_t device)
 
 /* ---- host nodes ------------------------------------------------------------------------------------------------ */
 
-static struct graph_node host_node(const struct rank_builder *b, const struct host_item *item, enum graph_node_kind kind)
+static struct graph_node host_node(const struct rank_builder *b, const struct host_item *item,
+                                   enum graph_node_kind kind)
 {
     const char *name = item->event != NULL ? item->event->name : "(launch not in the trace)";
     return (struct graph_node){
@@ -281,9 +285,7 @@ static void add_item(struct rank_builder *b, uint32_t i)
         node = host_node(b, item, GRAPH_HOST_OP);
         graph_add(b->graph, &node);
         break;
-    case HOST_LAUNCH:
-        add_launch(b, i);
-        break;
+    case HOST_LAUNCH: add_launch(b, i); break;
     case HOST_RECORD:
         node = host_node(b, item, GRAPH_EVENT_RECORD);
         node.stream = item->stream;
@@ -297,11 +299,8 @@ static void add_item(struct rank_builder *b, uint32_t i)
         break;
     case HOST_SYNC_DEVICE:
     case HOST_SYNC_STREAM:
-    case HOST_SYNC_EVENT:
-        add_sync(b, item);
-        break;
-    default:
-        break;
+    case HOST_SYNC_EVENT: add_sync(b, item); break;
+    default: break;
     }
 }
 
@@ -310,7 +309,8 @@ static void count_parameters(struct rank_builder *b)
 {
     for (size_t i = 0; i < b->step->item_count; i++) {
         const struct host_item *item = &b->step->items[i];
-        if (item->kind != HOST_OPERATOR || strcmp(item->event->name, "torch::autograd::AccumulateGrad") != 0) {
+        if (item->kind != HOST_OPERATOR ||
+            strcmp(item->event->name, "torch::autograd::AccumulateGrad") != 0) {
             continue;
         }
         const struct operator_tensors *tensors = operator_tensors_parse(b->scratch, item->event->args);
@@ -326,7 +326,8 @@ static void count_parameters(struct rank_builder *b)
 
 static int compare_starts(const void *a, const void *b)
 {
-    const struct trace_event *x = *(const struct trace_event *const *)a, *y = *(const struct trace_event *const *)b;
+    const struct trace_event *x = *(const struct trace_event *const *)a,
+                             *y = *(const struct trace_event *const *)b;
     return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
@@ -353,7 +354,8 @@ static void measure_device(struct rank_builder *b, struct graph_rank *out)
         busy_ns += stop_ns > from_ns ? stop_ns - from_ns : 0;
         sum_ns += event->duration_ns;
         end_ns = stop_ns > end_ns ? stop_ns : end_ns;
-        if (before != NULL && before->start_ns + before->duration_ns > event->start_ns + OVERLAP_SLACK_NS && overlaps++ == 0) {
+        if (before != NULL && before->start_ns + before->duration_ns > event->start_ns + OVERLAP_SLACK_NS &&
+            overlaps++ == 0) {
             pair[0] = before;
             pair[1] = event;
         }
@@ -364,7 +366,9 @@ static void measure_device(struct rank_builder *b, struct graph_rank *out)
     out->traced_busy_us = us(busy_ns);
     out->traced_kernel_us = us(sum_ns);
     if (overlaps > 0) {
-        note(b, "%zu pair%s of kernels overlap on one stream (clocks or early launch), first %.40s and %.40s by %.3g us: order kept, busy time is the union",
+        note(b,
+             "%zu pair%s of kernels overlap on one stream (clocks or early launch), first %.40s and %.40s by "
+             "%.3g us: order kept, busy time is the union",
              overlaps, plural(overlaps), pair[0]->name, pair[1]->name,
              us(pair[0]->start_ns + pair[0]->duration_ns - pair[1]->start_ns));
     }
@@ -387,8 +391,8 @@ static void note_reading(struct rank_builder *b)
              plural(file->impossible_count), file->impossible_name);
     }
     if (file->incomplete_count > 0) {
-        note(b, "%zu event%s left out: no complete slice (begin without end, or no time)", file->incomplete_count,
-             plural(file->incomplete_count));
+        note(b, "%zu event%s left out: no complete slice (begin without end, or no time)",
+             file->incomplete_count, plural(file->incomplete_count));
     }
 }
 
@@ -396,34 +400,41 @@ static void note_step(struct rank_builder *b, const struct graph_rank *rank)
 {
     const struct host_step *step = b->step;
     if (!step->has_marker) {
-        note(b, "no ProfilerStep marker%s: the whole trace is taken as one step", step->steps_found > 0 ? " with kernels" : "");
+        note(b, "no ProfilerStep marker%s: the whole trace is taken as one step",
+             step->steps_found > 0 ? " with kernels" : "");
     }
-    note(b, "%s of %zu step%s: %zu GPU events on %u stream%s, %.4g us busy (union), %.4g us summed, over %.4g us (profiled)",
+    note(b,
+         "%s of %zu step%s: %zu GPU events on %u stream%s, %.4g us busy (union), %.4g us summed, over %.4g "
+         "us (profiled)",
          step->has_marker ? step->step_name : "the whole", step->steps_found > 0 ? step->steps_found : 1,
          plural(step->steps_found > 0 ? step->steps_found : 1), step->device_count, step->stream_count,
          plural(step->stream_count), rank->traced_busy_us, rank->traced_kernel_us, rank->traced_step_us);
     if (step->outside_count > 0) {
-        note(b, "%zu GPU event%s launched outside every step left out", step->outside_count, plural(step->outside_count));
+        note(b, "%zu GPU event%s launched outside every step left out", step->outside_count,
+             plural(step->outside_count));
     }
     if (step->unlaunched_count > 0) {
-        note(b, "%zu GPU event%s without a launch in the trace: taken as launched when %s began", step->unlaunched_count,
-             plural(step->unlaunched_count), step->unlaunched_count == 1 ? "it" : "each");
+        note(b, "%zu GPU event%s without a launch in the trace: taken as launched when %s began",
+             step->unlaunched_count, plural(step->unlaunched_count),
+             step->unlaunched_count == 1 ? "it" : "each");
     }
     if (step->silent_launch_count > 0) {
-        note(b, "%zu launch call%s without a GPU event in the trace: only host time", step->silent_launch_count,
-             plural(step->silent_launch_count));
+        note(b, "%zu launch call%s without a GPU event in the trace: only host time",
+             step->silent_launch_count, plural(step->silent_launch_count));
     }
     if (step->other_thread_count > 0) {
         note(b, "%zu host event%s on threads that launch nothing left out", step->other_thread_count,
              plural(step->other_thread_count));
     }
     if (step->waits_contradicted > 0) {
-        note(b, "%zu stream wait%s whose event the trace does not name left out: device times contradict the likely one",
+        note(b,
+             "%zu stream wait%s whose event the trace does not name left out: device times contradict the "
+             "likely one",
              step->waits_contradicted, plural(step->waits_contradicted));
     }
     if (step->waits_unresolved > 0) {
-        note(b, "%zu stream wait%s left out: no event to wait for found on another stream", step->waits_unresolved,
-             plural(step->waits_unresolved));
+        note(b, "%zu stream wait%s left out: no event to wait for found on another stream",
+             step->waits_unresolved, plural(step->waits_unresolved));
     }
 }
 
@@ -431,29 +442,36 @@ static void note_device(struct rank_builder *b)
 {
     double all = b->recognised_us + b->by_bytes_us + b->replayed_us;
     if (all > 0) {
-        note(b, "recognised: %zu kernels, %.1f%% of kernel time; by their tensors' bytes: %zu, %.1f%%; replayed at traced time: %zu, %.1f%%",
+        note(b,
+             "recognised: %zu kernels, %.1f%% of kernel time; by their tensors' bytes: %zu, %.1f%%; replayed "
+             "at traced time: %zu, %.1f%%",
              b->recognised_count, 100 * b->recognised_us / all, b->by_bytes_count, 100 * b->by_bytes_us / all,
              b->replayed_count, 100 * b->replayed_us / all);
     }
     if (b->unknown_collectives > 0) {
-        note(b, "%zu collective%s of unknown kind, first %.60s: replayed at traced time (%.4g us), not scaled",
-             b->unknown_collectives, plural(b->unknown_collectives), b->unknown_collective, b->unknown_collective_us);
+        note(b,
+             "%zu collective%s of unknown kind, first %.60s: replayed at traced time (%.4g us), not scaled",
+             b->unknown_collectives, plural(b->unknown_collectives), b->unknown_collective,
+             b->unknown_collective_us);
     }
     if (b->empty_collectives > 0) {
         note(b, "%zu collective%s of 0 bytes: the trace does not say the size", b->empty_collectives,
              plural(b->empty_collectives));
     }
     for (size_t i = 0; i < b->assumption_count; i++) {
-        note(b, "assumed for %zu kernel%s: %s", b->assumption_counts[i], plural(b->assumption_counts[i]), b->assumptions[i]);
+        note(b, "assumed for %zu kernel%s: %s", b->assumption_counts[i], plural(b->assumption_counts[i]),
+             b->assumptions[i]);
     }
 }
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
-static void build_rank(struct graph *graph, uint32_t rank, struct host_step *step, bool keep_host_times, bool labelled)
+static void build_rank(struct graph *graph, uint32_t rank, struct host_step *step, bool keep_host_times,
+                       bool labelled)
 {
-    struct rank_builder b = { .graph = graph, .step = step, .rank = rank, .scratch = arena_create(),
-                              .host_clock_ns = step->start_ns };
+    struct rank_builder b = {
+        .graph = graph, .step = step, .rank = rank, .scratch = arena_create(), .host_clock_ns = step->start_ns
+    };
     struct graph_rank *out = &graph->ranks[rank];
     if (labelled) {
         snprintf(b.label, sizeof b.label, "rank %u: ", out->rank_id);
@@ -489,19 +507,22 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-static enum sim_status take_identity(struct graph *graph, const struct trace_file *file, const char *const *paths,
-                                     uint32_t index, struct sim_error *error)
+static enum sim_status take_identity(struct graph *graph, const struct trace_file *file,
+                                     const char *const *paths, uint32_t index, struct sim_error *error)
 {
     uint32_t rank_id = file->rank < 0 ? 0 : (uint32_t)file->rank;
     for (uint32_t i = 0; i < index; i++) {
         if (graph->ranks[i].rank_id == rank_id) {
-            return sim_fail(error, SIM_BAD_TRACE, "%s and %s are both rank %u%s: give one file a rank", paths[i], paths[index],
-                            rank_id, file->rank < 0 ? " (no rank in distributedInfo)" : "");
+            return sim_fail(error, SIM_BAD_TRACE, "%s and %s are both rank %u%s: give one file a rank",
+                            paths[i], paths[index], rank_id,
+                            file->rank < 0 ? " (no rank in distributedInfo)" : "");
         }
     }
     graph->ranks[index].rank_id = rank_id;
-    if (file->world_size > 0 && graph->world_size > 0 && index > 0 && graph->world_size != (uint32_t)file->world_size) {
-        return sim_fail(error, SIM_BAD_TRACE, "%s is of a run of %lld ranks, %s of one of %u: files of one run are wanted",
+    if (file->world_size > 0 && graph->world_size > 0 && index > 0 &&
+        graph->world_size != (uint32_t)file->world_size) {
+        return sim_fail(error, SIM_BAD_TRACE,
+                        "%s is of a run of %lld ranks, %s of one of %u: files of one run are wanted",
                         paths[index], (long long)file->world_size, paths[0], graph->world_size);
     }
     if (file->world_size > 0) {
@@ -510,14 +531,14 @@ static enum sim_status take_identity(struct graph *graph, const struct trace_fil
     if (index == 0) {
         snprintf(graph->device_title, sizeof graph->device_title, "%s", file->device_title);
     } else if (strcmp(graph->device_title, file->device_title) != 0) {
-        graph_note(graph, "%.60s names its device '%.40s', %.60s '%.40s'", base_name(paths[index]), file->device_title,
-                   base_name(paths[0]), graph->device_title);
+        graph_note(graph, "%.60s names its device '%.40s', %.60s '%.40s'", base_name(paths[index]),
+                   file->device_title, base_name(paths[0]), graph->device_title);
     }
     return SIM_OK;
 }
 
-static enum sim_status read_one(struct graph *graph, const char *const *paths, size_t path_count, uint32_t index,
-                                const struct trace_options *options, struct sim_error *error)
+static enum sim_status read_one(struct graph *graph, const char *const *paths, size_t path_count,
+                                uint32_t index, const struct trace_options *options, struct sim_error *error)
 {
     struct trace_file *file;
     enum sim_status status = trace_file_read(paths[index], &file, error);
@@ -568,7 +589,8 @@ enum sim_status trace_read(const char *const *paths, size_t path_count, const st
     }
     struct graph *graph = graph_create(base_name(paths[0]));
     if (path_count > 1) {
-        snprintf(graph->source, sizeof graph->source, "%.200s and %zu more", base_name(paths[0]), path_count - 1);
+        snprintf(graph->source, sizeof graph->source, "%.200s and %zu more", base_name(paths[0]),
+                 path_count - 1);
     }
     graph_add_ranks(graph, (uint32_t)path_count);
     enum sim_status status = SIM_OK;

@@ -11,25 +11,25 @@
  * All texts are interned in the arena of their trace_file: equal texts are the same pointer. */
 #ifndef WORKLOADS_TRACE_TRACE_INTERNAL_H
 #define WORKLOADS_TRACE_TRACE_INTERNAL_H
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include "sim/core/status.h"
 #include "workloads/arena.h"
 #include "workloads/graph.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define TRACE_NONE UINT32_MAX
 
 /* ---- events of a file ------------------------------------------------------------------------------------------ */
 
 enum trace_category {
-    TRACE_OPERATOR,    /* cpu_op */
-    TRACE_CALL,        /* cuda_runtime, cuda_driver */
-    TRACE_ANNOTATION,  /* user_annotation: steps and library regions */
+    TRACE_OPERATOR,   /* cpu_op */
+    TRACE_CALL,       /* cuda_runtime, cuda_driver */
+    TRACE_ANNOTATION, /* user_annotation: steps and library regions */
     TRACE_KERNEL,
     TRACE_MEMCPY,
     TRACE_MEMSET,
-    TRACE_SYNC_INFO,   /* cuda_sync: which stream a wait call stops, where newer profilers say so */
+    TRACE_SYNC_INFO, /* cuda_sync: which stream a wait call stops, where newer profilers say so */
     TRACE_CATEGORIES
 };
 
@@ -40,7 +40,7 @@ struct trace_collective_args { /* as the process group recorded them; texts NULL
 };
 
 struct trace_operator_args {
-    const char *dims, *types, *strides, *concrete; /* JSON text without spaces, NULL where absent */
+    const char *dims, *types, *strides, *concrete;  /* JSON text without spaces, NULL where absent */
     const struct trace_collective_args *collective; /* record_param_comms, else NULL */
 };
 
@@ -58,28 +58,30 @@ struct trace_event {
     int64_t start_ns, duration_ns; /* the file's clock */
     uint64_t correlation;          /* 0: none */
     const char *name;
-    const void *args;              /* operators and nccl: annotations: trace_operator_args; device events:
+    const void *args; /* operators and nccl: annotations: trace_operator_args; device events:
                                       trace_device_args; TRACE_SYNC_INFO: trace_sync_args; NULL: none */
-    uint32_t track;                /* index into trace_file.tracks: host thread, or device and stream */
-    uint8_t category;              /* enum trace_category */
+    uint32_t track;   /* index into trace_file.tracks: host thread, or device and stream */
+    uint8_t category; /* enum trace_category */
 };
 
-struct trace_track { const char *process, *thread; }; /* host: pid, tid; device: device id, stream id; as text */
+struct trace_track {
+    const char *process, *thread;
+}; /* host: pid, tid; device: device id, stream id; as text */
 
 struct trace_file {
     struct arena *arena;
-    const char *path;              /* as given; borrowed from the caller of trace_file_read */
+    const char *path; /* as given; borrowed from the caller of trace_file_read */
     size_t event_count;
-    struct trace_event *events;    /* in file order */
+    struct trace_event *events; /* in file order */
     size_t track_count;
     struct trace_track *tracks;
-    char device_title[96];         /* "" unknown */
-    int64_t rank, world_size;      /* -1: the file does not say */
-    size_t list_event_count;       /* all entries of the event list, kept or not */
-    size_t impossible_count;       /* kept categories, left out: duration negative or above a day */
-    const char *impossible_name;   /* the first of them */
-    size_t incomplete_count;       /* kept categories, left out: begin without end, or no time stamp */
-    char damage[160];              /* "": none; else where the JSON breaks after its complete event list */
+    char device_title[96];       /* "" unknown */
+    int64_t rank, world_size;    /* -1: the file does not say */
+    size_t list_event_count;     /* all entries of the event list, kept or not */
+    size_t impossible_count;     /* kept categories, left out: duration negative or above a day */
+    const char *impossible_name; /* the first of them */
+    size_t incomplete_count;     /* kept categories, left out: begin without end, or no time stamp */
+    char damage[160];            /* "": none; else where the JSON breaks after its complete event list */
 };
 
 /* Read one file. Memory: 64 bytes an event kept, its distinct texts, one 256 KiB buffer.
@@ -91,32 +93,32 @@ void trace_file_destroy(struct trace_file *file); /* NULL is allowed */
 /* ---- one step of a file ---------------------------------------------------------------------------------------- */
 
 enum host_call_kind {
-    HOST_OPERATOR,     /* framework operator */
-    HOST_LAUNCH,       /* a call with device events */
+    HOST_OPERATOR, /* framework operator */
+    HOST_LAUNCH,   /* a call with device events */
     HOST_SYNC_DEVICE,
     HOST_SYNC_STREAM,
     HOST_SYNC_EVENT,
     HOST_RECORD,
     HOST_WAIT,
-    HOST_WORK,         /* allocation and the like: costs host time of its own */
-    HOST_REGION        /* nccl: annotation; marks what is inside, costs nothing */
+    HOST_WORK,  /* allocation and the like: costs host time of its own */
+    HOST_REGION /* nccl: annotation; marks what is inside, costs nothing */
 };
 
 struct host_item {
-    const struct trace_event *event; /* NULL: a launch that the trace lacks, see `start_ns` */
-    int64_t start_ns, own_ns;        /* own: without the items and operators inside */
-    uint32_t kind;                   /* enum host_call_kind */
-    uint32_t parent;                 /* enclosing HOST_OPERATOR item, or TRACE_NONE */
-    uint32_t region;                 /* enclosing HOST_REGION item, or TRACE_NONE */
-    uint32_t depth;                  /* operators around it */
-    uint32_t thread;                 /* dense, in order of first appearance */
+    const struct trace_event *event;     /* NULL: a launch that the trace lacks, see `start_ns` */
+    int64_t start_ns, own_ns;            /* own: without the items and operators inside */
+    uint32_t kind;                       /* enum host_call_kind */
+    uint32_t parent;                     /* enclosing HOST_OPERATOR item, or TRACE_NONE */
+    uint32_t region;                     /* enclosing HOST_REGION item, or TRACE_NONE */
+    uint32_t depth;                      /* operators around it */
+    uint32_t thread;                     /* dense, in order of first appearance */
     uint32_t device_first, device_count; /* HOST_LAUNCH: into host_step.device */
-    bool blocking;                   /* HOST_LAUNCH: the host waits for the copy */
-    bool record_behind;              /* HOST_LAUNCH: an event record follows that the trace lacks, see stream_waits.c */
-    bool skip;                       /* set by stream_waits: orders nothing, folded into the operator around it */
-    uint32_t waits_for;              /* HOST_WAIT, HOST_SYNC_EVENT: the HOST_RECORD item, or the HOST_LAUNCH with
+    bool blocking;                       /* HOST_LAUNCH: the host waits for the copy */
+    bool record_behind; /* HOST_LAUNCH: an event record follows that the trace lacks, see stream_waits.c */
+    bool skip;          /* set by stream_waits: orders nothing, folded into the operator around it */
+    uint32_t waits_for; /* HOST_WAIT, HOST_SYNC_EVENT: the HOST_RECORD item, or the HOST_LAUNCH with
                                         record_behind; TRACE_NONE unknown */
-    uint32_t stream;                 /* HOST_LAUNCH, HOST_RECORD, HOST_WAIT, HOST_SYNC_STREAM: dense stream index */
+    uint32_t stream;    /* HOST_LAUNCH, HOST_RECORD, HOST_WAIT, HOST_SYNC_STREAM: dense stream index */
 };
 
 struct device_item {
@@ -127,19 +129,19 @@ struct device_item {
 
 struct host_step {
     const struct trace_file *file;
-    int64_t start_ns, end_ns;   /* of the step on the host */
-    int64_t last_ns;            /* end of its last event, host or device */
+    int64_t start_ns, end_ns; /* of the step on the host */
+    int64_t last_ns;          /* end of its last event, host or device */
     bool has_marker;
     char step_name[32];
     size_t item_count;
-    struct host_item *items;    /* in host order: by start, enclosing first */
+    struct host_item *items; /* in host order: by start, enclosing first */
     size_t device_count;
     struct device_item *device; /* in launch order */
     uint32_t thread_count, stream_count;
     size_t steps_found;
     /* for notes */
     size_t unlaunched_count, outside_count, silent_launch_count, unplaced_call_count, other_thread_count;
-    size_t device_total;        /* device events of the file */
+    size_t device_total; /* device events of the file */
     double other_thread_us;
     size_t waits_contradicted, waits_unresolved;
 };
@@ -157,8 +159,8 @@ void stream_waits_resolve(struct host_step *step);
 
 bool collective_is(const struct trace_event *event);
 /* The collective of a device item; owned by the graph. `name` receives what the trace calls it. Sequence is not set. */
-struct graph_collective *collective_of(const struct host_step *step, const struct device_item *item, int64_t world_size,
-                                       struct graph *graph, const char **name);
+struct graph_collective *collective_of(const struct host_step *step, const struct device_item *item,
+                                       int64_t world_size, struct graph *graph, const char **name);
 /* Number the collectives per rank and group, join ranks (traced_us becomes the least) and note what does not agree. */
 void collectives_join(struct graph *graph);
 
@@ -166,16 +168,19 @@ void collectives_join(struct graph *graph);
 
 #define TENSOR_DIMS_MAX 8
 struct trace_tensor {
-    uint32_t argument;   /* which argument of the operator */
-    uint32_t element;    /* which tensor of a list argument */
+    uint32_t argument; /* which argument of the operator */
+    uint32_t element;  /* which tensor of a list argument */
     uint32_t dim_count;
     int64_t dims[TENSOR_DIMS_MAX], strides[TENSOR_DIMS_MAX];
-    bool has_strides;    /* false: a sparse tensor, or none recorded */
-    char dtype[8];       /* fp32 bf16 fp16 fp64 int64 int32 int16 int8 uint8 bool, "" unknown */
+    bool has_strides;       /* false: a sparse tensor, or none recorded */
+    char dtype[8];          /* fp32 bf16 fp16 fp64 int64 int32 int16 int8 uint8 bool, "" unknown */
     uint32_t element_bytes; /* 0 unknown */
 };
 
-struct trace_argument { bool is_tensor, is_list; uint32_t first, count; }; /* tensors first .. first+count-1 */
+struct trace_argument {
+    bool is_tensor, is_list;
+    uint32_t first, count;
+}; /* tensors first .. first+count-1 */
 
 /* Arguments of one operator. Scalars and absent tensors are arguments without tensors. */
 struct operator_tensors {
@@ -188,17 +193,22 @@ struct operator_tensors {
 };
 
 /* Parse, in the given arena; never fails: what cannot be read is absent. */
-const struct operator_tensors *operator_tensors_parse(struct arena *arena, const struct trace_operator_args *args);
+const struct operator_tensors *operator_tensors_parse(struct arena *arena,
+                                                      const struct trace_operator_args *args);
 double tensor_elements(const struct trace_tensor *tensor);
-double tensor_bytes(const struct trace_tensor *tensor); /* elements that are distinct: strides of 0 count once */
+double tensor_bytes(
+    const struct trace_tensor *tensor); /* elements that are distinct: strides of 0 count once */
 /* The tensor of argument `argument`, or NULL. */
 const struct trace_tensor *operator_tensor(const struct operator_tensors *tensors, size_t argument);
 const char *operator_concrete(const struct operator_tensors *tensors, size_t argument); /* "" none */
-bool dims_parse(const char *text, uint64_t *values, size_t count); /* "[a,b,c]" */
+bool dims_parse(const char *text, uint64_t *values, size_t count);                      /* "[a,b,c]" */
 
 /* ---- recognition ----------------------------------------------------------------------------------------------- */
 
-struct site_operator { const char *name; const struct trace_operator_args *args; };
+struct site_operator {
+    const char *name;
+    const struct trace_operator_args *args;
+};
 
 struct kernel_site {
     const char *name;
@@ -208,19 +218,20 @@ struct kernel_site {
     double traced_us;
     const struct site_operator *operators; /* innermost first */
     size_t operator_count;
-    const char *before_name;    /* kernel launched before it under the same operator call; NULL none */
+    const char *before_name; /* kernel launched before it under the same operator call; NULL none */
     uint64_t before_grid[3];
-    double grid_share;          /* its part of the workgroups of all kernels of this operator call with its name */
-    double dense_parameters;    /* elements of all dense parameters that got a gradient in this step; 0 unknown */
+    double grid_share; /* its part of the workgroups of all kernels of this operator call with its name */
+    double
+        dense_parameters; /* elements of all dense parameters that got a gradient in this step; 0 unknown */
     double dense_parameter_tensors;
 };
 
 struct kernel_recognition {
     enum graph_recognition how;
     char suite[24], kernel[32], params[2048], dtype[8];
-    const char *category;       /* static text */
+    const char *category; /* static text */
     double bytes_read, bytes_written, flops;
-    const char *assumption;     /* static text, NULL none */
+    const char *assumption; /* static text, NULL none */
 };
 
 /* Never fails: what is not recognised is by its tensors' bytes, or replayed. `arena` holds what is parsed. */
