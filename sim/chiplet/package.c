@@ -217,7 +217,6 @@ void package_reset_timing(struct package *package)
 void package_reset(struct package *package)
 {
     memset(package->l2, 0, (size_t)package->slices * package->sets * sizeof *package->l2);
-    package->clean_draw = 1;
     if (package->mall != NULL) {
         memset(package->mall, 0, (size_t)package->channels * package->mall_sets * sizeof *package->mall);
     }

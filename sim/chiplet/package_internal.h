@@ -82,7 +82,6 @@ struct package {
     uint32_t *slice_label;             /* [slices]: hash value -> slice, slices of one arithmetic unit side by side */
     uint32_t sets;                     /* per slice */
     int ways, dirty_ways;
-    uint64_t clean_draw;               /* which dirty line is cleaned: a stream of its own, restarted with the package */
     struct fast_divisor slice_divisor, channel_divisor, channels_per_slice_divisor, set_divisor, spg_divisor, row_divisor,
         mall_set_divisor, channels_per_die_divisor;
     uint32_t channels, channels_per_slice, lines_per_row;
