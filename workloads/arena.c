@@ -1,9 +1,9 @@
 #include "workloads/arena.h"
+#include "sim/core/hash.h"
+#include "sim/core/status.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/core/hash.h"
-#include "sim/core/status.h"
 
 #define BLOCK_BYTES ((size_t)256 << 10)
 #define ALIGNMENT 16u

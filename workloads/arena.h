@@ -6,8 +6,8 @@
 
 struct arena; /* opaque */
 
-struct arena *arena_create(void);          /* aborts if memory is short, as do the calls below */
-void arena_destroy(struct arena *arena);   /* NULL is allowed */
+struct arena *arena_create(void);        /* aborts if memory is short, as do the calls below */
+void arena_destroy(struct arena *arena); /* NULL is allowed */
 
 /* Zeroed, aligned for any type, valid until the arena is destroyed. */
 void *arena_alloc(struct arena *arena, size_t bytes);

@@ -1,10 +1,10 @@
 #include "workloads/graph.h"
+#include "workloads/arena.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "workloads/arena.h"
 
 #define NONE UINT32_MAX
 
@@ -56,7 +56,7 @@ void graph_note(struct graph *graph, const char *format, ...)
     int length = vsnprintf(text, sizeof *graph->notes, format, arguments);
     va_end(arguments);
     if (length >= (int)sizeof *graph->notes) {
-        strcpy(text + sizeof *graph->notes - 4, "...");
+        memcpy(text + sizeof *graph->notes - 4, "...", 4);
     }
 }
 
@@ -100,15 +100,15 @@ bool graph_is_host(const struct graph_node *node)
 struct checker {
     const struct graph *graph;
     struct sim_error *error;
-    uint32_t *launch_of;      /* device nodes: the launch that names it, or NONE */
-    uint32_t *stream_before;  /* nodes on a stream: the one before it, or NONE */
-    uint32_t *host_before;    /* host nodes: the one before it in the rank, or NONE */
-    uint32_t *meeting;        /* node whose stream vertex stands for this one's */
-    size_t *predecessors_at;  /* [2 x nodes + 1] into predecessors */
+    uint32_t *launch_of;     /* device nodes: the launch that names it, or NONE */
+    uint32_t *stream_before; /* nodes on a stream: the one before it, or NONE */
+    uint32_t *host_before;   /* host nodes: the one before it in the rank, or NONE */
+    uint32_t *meeting;       /* node whose stream vertex stands for this one's */
+    size_t *predecessors_at; /* [2 x nodes + 1] into predecessors */
     uint32_t *predecessors;
-    uint32_t stream_count;    /* over all ranks */
-    uint32_t *stream_base;    /* [rank]: where its streams begin among them */
-    uint32_t *stream_last;    /* [stream]: last node seen while walking, or NONE */
+    uint32_t stream_count; /* over all ranks */
+    uint32_t *stream_base; /* [rank]: where its streams begin among them */
+    uint32_t *stream_last; /* [stream]: last node seen while walking, or NONE */
 };
 
 static bool is_on_stream(const struct graph_node *node)
@@ -157,10 +157,11 @@ static enum sim_status check_node(const struct checker *c, size_t i)
     if (node->kind == GRAPH_KERNEL && node->recognition == GRAPH_RECOGNISED && node->params == NULL) {
         return fail(c, i, "is recognised but has no parameters");
     }
-    bool waits_for_record =
-        node->kind == GRAPH_EVENT_WAIT || (node->kind == GRAPH_HOST_SYNC && node->sync == GRAPH_SYNC_EVENT);
+    bool waits_for_record = node->kind == GRAPH_EVENT_WAIT ||
+                            (node->kind == GRAPH_HOST_SYNC && node->sync == GRAPH_SYNC_EVENT);
     if (waits_for_record) {
-        if (node->waits_for >= graph->node_count || graph->nodes[node->waits_for].kind != GRAPH_EVENT_RECORD ||
+        if (node->waits_for >= graph->node_count ||
+            graph->nodes[node->waits_for].kind != GRAPH_EVENT_RECORD ||
             graph->nodes[node->waits_for].rank != node->rank) {
             return fail(c, i, "waits for something that is no event record of its rank");
         }
@@ -307,7 +308,8 @@ static void join_meetings(struct checker *c)
     for (size_t k = 1; k < count; k++) {
         const struct member *first = &members[k - 1];
         if (strcmp(first->collective->group, members[k].collective->group) == 0 &&
-            first->collective->sequence == members[k].collective->sequence && first->rank != members[k].rank) {
+            first->collective->sequence == members[k].collective->sequence &&
+            first->rank != members[k].rank) {
             c->meeting[members[k].node] = c->meeting[first->node];
         }
     }
@@ -342,7 +344,8 @@ static void each_dependency(struct checker *c, void (*visit)(struct checker *c, 
             visit(c, host_vertex(c, i), stream_vertex(c, node->waits_for));
         } else if (node->kind == GRAPH_HOST_SYNC) {
             bool one = node->sync == GRAPH_SYNC_STREAM;
-            for (uint32_t s = one ? base + node->waits_for : base; s < (one ? base + node->waits_for + 1 : end); s++) {
+            for (uint32_t s = one ? base + node->waits_for : base;
+                 s < (one ? base + node->waits_for + 1 : end); s++) {
                 if (c->stream_last[s] != NONE) {
                     visit(c, host_vertex(c, i), stream_vertex(c, c->stream_last[s]));
                 }
@@ -401,7 +404,8 @@ static enum sim_status fail_cycle(const struct checker *c, const uint32_t *path,
         }
         last = node;
         const char *name = c->graph->nodes[node].name;
-        int length = snprintf(text + used, sizeof text - used, "node %zu '%.40s' -> ", node, name == NULL ? "?" : name);
+        int length = snprintf(text + used, sizeof text - used, "node %zu '%.40s' -> ", node,
+                              name == NULL ? "?" : name);
         used += (size_t)length < sizeof text - used ? (size_t)length : sizeof text - used - 1;
         shown++;
     }
@@ -440,7 +444,7 @@ static enum sim_status check_cycles(struct checker *c)
                 next[depth++] = c->predecessors_at[before];
             } else if (state[before] == OPEN) {
                 size_t from = depth - 1;
-                while (path[from] != before) {
+                while (from > 0 && path[from] != before) { /* an open vertex is on the path */
                     from--;
                 }
                 status = fail_cycle(c, path, from, depth);
