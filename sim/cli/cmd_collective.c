@@ -1,14 +1,14 @@
 /* reckon collective: one collective on one node or cluster, with what bounds it. */
 #include "sim/cli/cli.h"
+#include "sim/core/data_path.h"
+#include "sim/core/json.h"
+#include "sim/fabric/fabric.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "sim/core/data_path.h"
-#include "sim/core/json.h"
-#include "sim/fabric/fabric.h"
 
 #define GIB 1073741824.0
 
@@ -19,8 +19,10 @@ static const struct argp_option options[] = {
     { "gpus", OPTION_GPUS, "G", 0, "GPUs of the group, all nodes together (default: all of them)", 0 },
     { "nodes", OPTION_NODES, "M", 0, "nodes that they are spread over evenly (default 1)", 0 },
     { "protocol", OPTION_PROTOCOL, "P", 0, "simple, LL, LL128 or LL64 (default: as the library chooses)", 0 },
-    { "algorithm", OPTION_ALGORITHM, "A", 0, "ring, direct, tree or in_switch (default: as the library chooses)", 0 },
-    { "explicit", OPTION_EXPLICIT, NULL, 0, "a flow per pair of GPUs even where one GPU can stand for all", 0 },
+    { "algorithm", OPTION_ALGORITHM, "A", 0,
+      "ring, direct, tree or in_switch (default: as the library chooses)", 0 },
+    { "explicit", OPTION_EXPLICIT, NULL, 0, "a flow per pair of GPUs even where one GPU can stand for all",
+      0 },
     { 0 },
 };
 
@@ -36,9 +38,14 @@ struct arguments {
 /* "1048576", "256MiB", "1.5 GB": decimal units are powers of ten, binary ones of two. NaN when it is neither. */
 static double parse_bytes(const char *text)
 {
-    static const struct { const char *unit; double bytes; } units[] = {
-        { "", 1 },      { "B", 1 },          { "KiB", 1024 },      { "MiB", 1048576 }, { "GiB", GIB },
-        { "TiB", 1024 * GIB }, { "KB", 1e3 }, { "MB", 1e6 },       { "GB", 1e9 },      { "TB", 1e12 },
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = {
+        { "", 1 },          { "B", 1 },     { "KiB", 1024 },
+        { "MiB", 1048576 }, { "GiB", GIB }, { "TiB", 1024 * GIB },
+        { "KB", 1e3 },      { "MB", 1e6 },  { "GB", 1e9 },
+        { "TB", 1e12 },
     };
     char *end = NULL;
     double number = strtod(text, &end);
@@ -73,8 +80,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_INIT: state->child_inputs[0] = common; return 0;
     case ARGP_KEY_ARG: take_word(arguments, argument); return 0;
     case OPTION_NODE: arguments->node = argument; return 0;
-    case OPTION_GPUS: arguments->gpus = (uint32_t)cli_integer(common, "--gpus", argument, 1, 1000000); return 0;
-    case OPTION_NODES: arguments->nodes = (uint32_t)cli_integer(common, "--nodes", argument, 1, 1000000); return 0;
+    case OPTION_GPUS:
+        arguments->gpus = (uint32_t)cli_integer(common, "--gpus", argument, 1, 1000000);
+        return 0;
+    case OPTION_NODES:
+        arguments->nodes = (uint32_t)cli_integer(common, "--nodes", argument, 1, 1000000);
+        return 0;
     case OPTION_PROTOCOL: arguments->protocol = argument; return 0;
     case OPTION_ALGORITHM: arguments->algorithm = argument; return 0;
     case OPTION_EXPLICIT: arguments->explicit_flows = true; return 0;
@@ -84,13 +95,19 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 0 }, { 0 } };
 static const struct argp argp = {
-    options, parse, "KIND BYTES",
+    options,
+    parse,
+    "KIND BYTES",
     "Time of one collective on a node or cluster, what bounds it and which part of the time that is.\n\n"
-    "KIND is all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send_recv. BYTES is counted as nccl-tests "
-    "counts (all_gather: total output; reduce_scatter: total input; all_to_all: per-rank total) and takes KiB, MiB, GiB, "
+    "KIND is all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send_recv. BYTES is counted as "
+    "nccl-tests "
+    "counts (all_gather: total output; reduce_scatter: total input; all_to_all: per-rank total) and takes "
+    "KiB, MiB, GiB, "
     "KB, MB, GB.\v"
     "Example: reckon collective all_to_all 256MiB --node mi350x8 --gpus 8",
-    children, NULL, NULL
+    children,
+    NULL,
+    NULL
 };
 
 static void check_arguments(struct arguments *arguments)
@@ -103,29 +120,35 @@ static void check_arguments(struct arguments *arguments)
         cli_usage_error(common, "--node N is needed, as in: --node b200x8");
     }
     if (common->device_count > 0) {
-        cli_usage_error(common, "--device '%s': a collective runs on a node, give --node alone", common->devices[0]);
+        cli_usage_error(common, "--device '%s': a collective runs on a node, give --node alone",
+                        common->devices[0]);
     }
     arguments->bytes = parse_bytes(arguments->bytes_text);
     if (isnan(arguments->bytes)) {
-        cli_usage_error(common, "BYTES '%s': must be a number with B, KiB, MiB, GiB, TiB, KB, MB, GB, TB or nothing after it",
-                        arguments->bytes_text);
+        cli_usage_error(
+            common,
+            "BYTES '%s': must be a number with B, KiB, MiB, GiB, TiB, KB, MB, GB, TB or nothing after it",
+            arguments->bytes_text);
     }
 }
 
 /* GPUs per node from the user's total. */
-static enum sim_status group_per_node(const struct arguments *arguments, const struct node_profile *node, uint32_t *gpus,
-                                      struct sim_error *error)
+static enum sim_status group_per_node(const struct arguments *arguments, const struct node_profile *node,
+                                      uint32_t *gpus, struct sim_error *error)
 {
     uint32_t per_node = node_profile_gpu_count(node);
     uint32_t total = arguments->gpus == 0 ? per_node * arguments->nodes : arguments->gpus;
     if (total % arguments->nodes != 0) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "--gpus %u over --nodes %u: the GPUs must divide evenly", total, arguments->nodes);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "--gpus %u over --nodes %u: the GPUs must divide evenly",
+                        total, arguments->nodes);
     }
     *gpus = total / arguments->nodes;
     if (*gpus > per_node) {
         uint32_t needed = (total + per_node - 1) / per_node;
-        return sim_fail(error, SIM_BAD_ARGUMENT, "--gpus %u: a group larger than %u node(s) of %s, which has %u GPUs; %u fit --nodes %u",
-                        total, arguments->nodes, node_profile_name(node), per_node, total, needed);
+        return sim_fail(
+            error, SIM_BAD_ARGUMENT,
+            "--gpus %u: a group larger than %u node(s) of %s, which has %u GPUs; %u fit --nodes %u", total,
+            arguments->nodes, node_profile_name(node), per_node, total, needed);
     }
     return SIM_OK;
 }
@@ -164,7 +187,8 @@ static void print_basis(const struct node_profile *node, char *text, size_t capa
             count += node_profile_number_at(node, i, &value) && strcmp(value.kind, kinds[k]) == 0;
         }
         if (count > 0 && length < capacity) {
-            length += (size_t)snprintf(text + length, capacity - length, "%s%u %s", length > 0 ? ", " : "", count, kinds[k]);
+            length += (size_t)snprintf(text + length, capacity - length, "%s%u %s", length > 0 ? ", " : "",
+                                       count, kinds[k]);
         }
     }
 }
@@ -176,8 +200,8 @@ static void print_links(const struct node_profile *node, const struct collective
     printf("\n  one way                raw    usable\n");
     printf("  one link        %10.1f %9.1f GB/s\n", links.link_raw_gbs, links.link_usable_gbs);
     if (request->gpus > 1) {
-        printf("  GPU to its group%10.1f %9.1f GB/s  %u link%s, %s\n", links.group_raw_gbs, links.group_usable_gbs,
-               links.links_used, links.links_used == 1 ? "" : "s", links.topology);
+        printf("  GPU to its group%10.1f %9.1f GB/s  %u link%s, %s\n", links.group_raw_gbs,
+               links.group_usable_gbs, links.links_used, links.links_used == 1 ? "" : "s", links.topology);
     }
     if (request->nodes > 1) {
         printf("  NIC of a GPU    %10.1f %9.1f GB/s\n", links.nic_raw_gbs, links.nic_usable_gbs);
@@ -193,9 +217,9 @@ static void print_text(const struct node_profile *node, const struct collective_
     print_size(request->bytes, size, sizeof size);
     print_size(result->hbm_bytes, memory, sizeof memory);
     print_basis(node, basis, sizeof basis);
-    printf("%s of %s among %u GPUs on %u node%s %s: %s; %s\n\n", request->kind, size, request->gpus * request->nodes,
-           request->nodes, request->nodes == 1 ? "" : "s", node_profile_name(node), node_profile_title(node),
-           node_profile_library(node));
+    printf("%s of %s among %u GPUs on %u node%s %s: %s; %s\n\n", request->kind, size,
+           request->gpus * request->nodes, request->nodes, request->nodes == 1 ? "" : "s",
+           node_profile_name(node), node_profile_title(node), node_profile_library(node));
     print_time("time", result->time_us, "");
     print_time("bound", result->bound_us, bound_note);
     printf("  bus bandwidth   %10.1f GB/s%s\n", result->busbw_gbs,
@@ -204,7 +228,8 @@ static void print_text(const struct node_profile *node, const struct collective_
     print_time("launch, steps", result->latency_us, "may overlap the transfer");
     print_time("transfer", result->wire_us, "");
     printf("  limiter         %10s\n", result->limiter);
-    printf("  runs as         %s/%s on %u channels of each GPU\n", result->algorithm, result->protocol, result->channels);
+    printf("  runs as         %s/%s on %u channels of each GPU\n", result->algorithm, result->protocol,
+           result->channels);
     printf("  memory traffic  %10s in each GPU\n", memory);
     print_links(node, request);
     printf("\n  solved by       %s, %s\n", result->engine, result->choice);
@@ -275,7 +300,8 @@ int cmd_collective(int argc, char **argv)
         status = group_per_node(&arguments, node, &request.gpus, &error);
     }
     if (status == SIM_OK) {
-        enum fabric_engine engine = arguments.common.options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID : FABRIC_ENGINE_FLUID;
+        enum fabric_engine engine = arguments.common.options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID
+                                                                            : FABRIC_ENGINE_FLUID;
         status = collective_time(node, &request, engine, &result, &error);
     }
     if (status != SIM_OK) {

@@ -21,9 +21,42 @@ static bool has_spine(const struct cluster *cluster)
     return cluster->nodes > 1 && cluster->nodes > nodes_per_leaf(cluster);
 }
 
-bool cluster_is_symmetric(const struct cluster *cluster, const struct cluster_traffic *traffic)
+const char *cluster_view_text(enum cluster_view view)
 {
-    return traffic->split == NULL && (!has_spine(cluster) || cluster->nodes % nodes_per_leaf(cluster) == 0);
+    static const char *const texts[] = { "symmetric classes, one GPU for all", "classes by source GPU",
+                                         "explicit flows" };
+    return texts[view];
+}
+
+/* True when every row of the splits has one size for its node's other GPUs and one for all GPUs of other nodes. */
+static bool rows_are_even(const struct cluster *cluster, const double *split)
+{
+    uint32_t ranks = rank_count(cluster);
+    for (uint32_t from = 0; from < ranks; from++) {
+        const double *row = split + (size_t)from * ranks;
+        double piece[2] = { -1, -1 }; /* inside the node, outside */
+        for (uint32_t to = 0; to < ranks; to++) {
+            int side = from / cluster->gpus != to / cluster->gpus;
+            if (to == from || row[to] == piece[side]) {
+                continue;
+            }
+            if (piece[side] >= 0) {
+                return false;
+            }
+            piece[side] = row[to];
+        }
+    }
+    return true;
+}
+
+enum cluster_view cluster_view_of(const struct cluster *cluster, const struct cluster_traffic *traffic)
+{
+    if (traffic->split == NULL) {
+        bool leaves_are_even = !has_spine(cluster) || cluster->nodes % nodes_per_leaf(cluster) == 0;
+        return leaves_are_even || traffic->switch_bytes > 0 ? CLUSTER_ONE_GPU : CLUSTER_PER_PAIR;
+    }
+    bool spine_is_wide = !has_spine(cluster) || cluster->node->nic_oversubscription <= 1;
+    return spine_is_wide && rows_are_even(cluster, traffic->split) ? CLUSTER_BY_SOURCE : CLUSTER_PER_PAIR;
 }
 
 /* Capacity of all uplinks of one leaf: its nodes' NICs, all GPUs of a node counted, over the oversubscription. */
@@ -53,16 +86,18 @@ struct one_gpu {
     uint32_t channels, local, nic, leaf;
 };
 
-static void one_gpu_init(struct one_gpu *one, const struct cluster *cluster, const struct cluster_wire *wire)
+static void one_gpu_init(struct one_gpu *one, struct fabric_network *network, const struct cluster *cluster,
+                         const struct cluster_wire *wire)
 {
     const struct node_profile *node = cluster->node;
-    *one = (struct one_gpu){ fabric_network_create(), NO_LINK, NO_LINK, NO_LINK, NO_LINK };
+    *one = (struct one_gpu){ network, NO_LINK, NO_LINK, NO_LINK, NO_LINK };
     if (wire->channels_gbs > 0) {
         one->channels = fabric_network_add_link(one->network, "gpu.channels", channels_capacity(wire));
     }
     if (cluster->gpus > 1) {
         double rate = node_profile_group_rate(node, cluster->gpus, false);
-        one->local = fabric_network_add_link(one->network, node->topology == NODE_MESH ? "gpu.mesh" : "gpu.port", rate);
+        one->local = fabric_network_add_link(one->network,
+                                             node->topology == NODE_MESH ? "gpu.mesh" : "gpu.port", rate);
     }
     if (cluster->nodes > 1) {
         one->nic = fabric_network_add_link(one->network, "gpu.nic", node->nic_usable);
@@ -92,12 +127,13 @@ static void one_gpu_add(struct one_gpu *one, double count, double bytes, uint32_
 /* One GPU's share of its leaf's uplinks when `sharers` send through them; NO_LINK without a spine. */
 static uint32_t one_gpu_edge(struct one_gpu *one, const struct cluster *cluster, double sharers)
 {
-    return has_spine(cluster) ? fabric_network_add_link(one->network, "leaf.up", leaf_rate(cluster) / sharers) : NO_LINK;
+    return has_spine(cluster) ? fabric_network_add_link(one->network, "leaf.up", leaf_rate(cluster) / sharers)
+                              : NO_LINK;
 }
 
 /* To the next rank: a GPU inside a node over one link, and the last GPU of a node (under the edge of a leaf) over its NIC. */
-static void one_gpu_add_neighbour(struct one_gpu *one, const struct cluster *cluster, const struct cluster_traffic *traffic,
-                                  const struct cluster_wire *wire)
+static void one_gpu_add_neighbour(struct one_gpu *one, const struct cluster *cluster,
+                                  const struct cluster_traffic *traffic, const struct cluster_wire *wire)
 {
     if (cluster->gpus > 1) {
         double link = cluster->node->link_count * cluster->node->link_usable;
@@ -107,14 +143,16 @@ static void one_gpu_add_neighbour(struct one_gpu *one, const struct cluster *clu
     if (cluster->nodes > 1) {
         struct one_gpu last = *one;
         if (one->channels != NO_LINK) {
-            last.channels = fabric_network_add_link(one->network, "last_gpu.channels", channels_capacity(wire));
+            last.channels = fabric_network_add_link(one->network, "last_gpu.channels",
+                                                    channels_capacity(wire));
         }
-        one_gpu_add(&last, 1, nic_bytes(cluster, wire, traffic->neighbour_bytes), one->nic, one_gpu_edge(one, cluster, 1));
+        one_gpu_add(&last, 1, nic_bytes(cluster, wire, traffic->neighbour_bytes), one->nic,
+                    one_gpu_edge(one, cluster, 1));
     }
 }
 
-static void one_gpu_load(struct one_gpu *one, const struct cluster *cluster, const struct cluster_traffic *traffic,
-                         const struct cluster_wire *wire)
+static void one_gpu_load(struct one_gpu *one, const struct cluster *cluster,
+                         const struct cluster_traffic *traffic, const struct cluster_wire *wire)
 {
     double peers = cluster->gpus - 1.0;
     double near_nodes = has_spine(cluster) ? nodes_per_leaf(cluster) - 1.0 : cluster->nodes - 1.0;
@@ -135,7 +173,8 @@ static void one_gpu_load(struct one_gpu *one, const struct cluster *cluster, con
         one_gpu_add_neighbour(one, cluster, traffic, wire);
     }
     if (traffic->switch_bytes > 0) {
-        uint32_t adders = fabric_network_add_link(one->network, "switch.adders", cluster->node->in_switch_rate);
+        uint32_t adders = fabric_network_add_link(one->network, "switch.adders",
+                                                  cluster->node->in_switch_rate);
         fabric_network_add_flow(one->network, &adders, 1, traffic->switch_bytes, 1, 0);
     }
 }
@@ -149,7 +188,8 @@ struct all_gpus {
     uint32_t *leaf_up, *leaf_down;                              /* [nodes]: of the node's leaf */
 };
 
-static uint32_t add_named(struct fabric_network *network, const char *what, uint32_t a, uint32_t b, double rate)
+static uint32_t add_named(struct fabric_network *network, const char *what, uint32_t a, uint32_t b,
+                          double rate)
 {
     char name[64];
     snprintf(name, sizeof name, "node[%u].gpu[%u].%s", a, b, what);
@@ -209,7 +249,8 @@ static void all_gpus_add_network(struct all_gpus *all, const struct cluster *clu
     }
 }
 
-static void all_gpus_init(struct all_gpus *all, const struct cluster *cluster, const struct cluster_wire *wire)
+static void all_gpus_init(struct all_gpus *all, const struct cluster *cluster,
+                          const struct cluster_wire *wire)
 {
     size_t ranks = rank_count(cluster);
     *all = (struct all_gpus){
@@ -225,8 +266,8 @@ static void all_gpus_init(struct all_gpus *all, const struct cluster *cluster, c
     };
     for (uint32_t rank = 0; rank < ranks; rank++) {
         if (wire->channels_gbs > 0) {
-            all->channels[rank] = add_named(all->network, "channels", rank / cluster->gpus, rank % cluster->gpus,
-                                            channels_capacity(wire));
+            all->channels[rank] = add_named(all->network, "channels", rank / cluster->gpus,
+                                            rank % cluster->gpus, channels_capacity(wire));
         }
         all_gpus_add_local(all, cluster, rank);
         all_gpus_add_network(all, cluster, rank);
@@ -247,8 +288,8 @@ static void all_gpus_finish(struct all_gpus *all)
 }
 
 /* One flow of `bytes` payload from rank `from` to rank `to`. */
-static void all_gpus_add(struct all_gpus *all, const struct cluster *cluster, const struct cluster_wire *wire, uint32_t from,
-                         uint32_t to, double bytes)
+static void all_gpus_add(struct all_gpus *all, const struct cluster *cluster, const struct cluster_wire *wire,
+                         uint32_t from, uint32_t to, double bytes)
 {
     uint32_t from_node = from / cluster->gpus, to_node = to / cluster->gpus;
     uint32_t links[FABRIC_PATH_LINKS_MAX], path[FABRIC_PATH_LINKS_MAX];
@@ -277,7 +318,8 @@ static void all_gpus_add(struct all_gpus *all, const struct cluster *cluster, co
     }
 }
 
-static double bytes_between(const struct cluster *cluster, const struct cluster_traffic *traffic, uint32_t from, uint32_t to)
+static double bytes_between(const struct cluster *cluster, const struct cluster_traffic *traffic,
+                            uint32_t from, uint32_t to)
 {
     if (traffic->split != NULL) {
         return traffic->split[(size_t)from * rank_count(cluster) + to];
@@ -292,8 +334,8 @@ static double bytes_between(const struct cluster *cluster, const struct cluster_
     return bytes + (is_rail ? traffic->rail_bytes : 0) + (is_next ? traffic->neighbour_bytes : 0);
 }
 
-static void all_gpus_load(struct all_gpus *all, const struct cluster *cluster, const struct cluster_traffic *traffic,
-                          const struct cluster_wire *wire)
+static void all_gpus_load(struct all_gpus *all, const struct cluster *cluster,
+                          const struct cluster_traffic *traffic, const struct cluster_wire *wire)
 {
     uint32_t ranks = rank_count(cluster);
     for (uint32_t from = 0; from < ranks; from++) {
@@ -305,8 +347,9 @@ static void all_gpus_load(struct all_gpus *all, const struct cluster *cluster, c
 
 /* ---- time */
 
-static enum sim_status network_end(const struct fabric_network *network, const struct fabric_engine_ops *engine,
-                                   double *time_us, struct sim_error *error)
+static enum sim_status network_end(const struct fabric_network *network,
+                                   const struct fabric_engine_ops *engine, double *time_us,
+                                   struct sim_error *error)
 {
     double *finish_us = calloc(network->flow_count + 1, sizeof *finish_us);
     SIM_ASSERT(finish_us != NULL, "no memory for %zu finish times", network->flow_count);
@@ -319,25 +362,59 @@ static enum sim_status network_end(const struct fabric_network *network, const s
     return status;
 }
 
-enum sim_status cluster_step_time(const struct cluster *cluster, const struct cluster_traffic *traffic,
-                                  const struct cluster_wire *wire, bool explicit_flows, const struct fabric_engine_ops *engine,
-                                  double *time_us, size_t *flow_count, struct sim_error *error)
+/* The flow classes of each source: all GPUs' links are then their own. */
+static void load_by_source(struct fabric_network *network, const struct cluster *cluster, const double *split,
+                           const struct cluster_wire *wire)
 {
-    enum sim_status status;
-    if (traffic->switch_bytes == 0 && (explicit_flows || !cluster_is_symmetric(cluster, traffic))) {
-        struct all_gpus all;
-        all_gpus_init(&all, cluster, wire);
-        all_gpus_load(&all, cluster, traffic, wire);
-        status = network_end(all.network, engine, time_us, error);
-        *flow_count += all.network->flow_count;
-        all_gpus_finish(&all);
-        return status;
+    uint32_t ranks = rank_count(cluster);
+    for (uint32_t from = 0; from < ranks; from++) {
+        const double *row = split + (size_t)from * ranks;
+        uint32_t peer = from % cluster->gpus == 0 ? from + 1 : from - from % cluster->gpus;
+        uint32_t far = (from + cluster->gpus) % ranks;
+        struct one_gpu one;
+        struct cluster_traffic traffic = {
+            .self_bytes = row[from],
+            .pair_bytes = cluster->gpus > 1 ? row[peer] : 0,
+            .remote_bytes = cluster->nodes > 1 ? row[far] : 0,
+        };
+        one_gpu_init(&one, network, cluster, wire);
+        one.leaf = NO_LINK; /* a spine without oversubscription never binds */
+        one_gpu_load(&one, cluster, &traffic, wire);
     }
-    struct one_gpu one;
-    one_gpu_init(&one, cluster, wire);
-    one_gpu_load(&one, cluster, traffic, wire);
-    status = network_end(one.network, engine, time_us, error);
-    *flow_count += one.network->flow_count;
-    fabric_network_destroy(one.network);
+}
+
+static enum sim_status per_pair_time(const struct cluster *cluster, const struct cluster_traffic *traffic,
+                                     const struct cluster_wire *wire, const struct fabric_engine_ops *engine,
+                                     double *time_us, size_t *flow_count, struct sim_error *error)
+{
+    struct all_gpus all;
+    all_gpus_init(&all, cluster, wire);
+    all_gpus_load(&all, cluster, traffic, wire);
+    enum sim_status status = network_end(all.network, engine, time_us, error);
+    *flow_count += all.network->flow_count;
+    all_gpus_finish(&all);
+    return status;
+}
+
+enum sim_status cluster_step_time(const struct cluster *cluster, const struct cluster_traffic *traffic,
+                                  const struct cluster_wire *wire, enum cluster_view view,
+                                  const struct fabric_engine_ops *engine, double *time_us, size_t *flow_count,
+                                  struct sim_error *error)
+{
+    if (view == CLUSTER_PER_PAIR) {
+        SIM_ASSERT(traffic->switch_bytes == 0, "in-switch traffic has no pairs");
+        return per_pair_time(cluster, traffic, wire, engine, time_us, flow_count, error);
+    }
+    struct fabric_network *network = fabric_network_create();
+    if (view == CLUSTER_BY_SOURCE) {
+        load_by_source(network, cluster, traffic->split, wire);
+    } else {
+        struct one_gpu one;
+        one_gpu_init(&one, network, cluster, wire);
+        one_gpu_load(&one, cluster, traffic, wire);
+    }
+    enum sim_status status = network_end(network, engine, time_us, error);
+    *flow_count += network->flow_count;
+    fabric_network_destroy(network);
     return status;
 }

@@ -1,6 +1,5 @@
-/* The GPUs of a group and what lies between them, as a network of links; and traffic on it, either as the flow classes
- * of one GPU that stands for all (where all are alike) or as a flow per pair. Both give the same answer (test
- * fabric.symmetric_classes_equal_explicit_flows).
+/* The GPUs of a group and what lies between them, as a network of links; and traffic on it, written down as coarsely as
+ * its symmetry allows (enum cluster_view; test fabric.symmetric_classes_equal_explicit_flows).
  *
  * Links, one way each:
  *   channels  what the workgroups of a collective on one GPU can move, their own copies included
@@ -11,10 +10,10 @@
  * Left out: contention inside a switch, PCIe between GPU and NIC, rails (each GPU reaches every other through its leaf). */
 #ifndef SIM_FABRIC_CLUSTER_INTERNAL_H
 #define SIM_FABRIC_CLUSTER_INTERNAL_H
-#include <stdbool.h>
 #include "sim/fabric/engine.h"
 #include "sim/fabric/network.h"
 #include "sim/fabric/node_profile_internal.h"
+#include <stdbool.h>
 
 struct cluster {
     const struct node_profile *node;
@@ -23,13 +22,13 @@ struct cluster {
 
 /* What every GPU sends in one step, payload bytes. Zero: no such flow. */
 struct cluster_traffic {
-    double pair_bytes;     /* to each other GPU of its node */
+    double pair_bytes;      /* to each other GPU of its node */
     double neighbour_bytes; /* to the next rank */
-    double rail_bytes;     /* to the GPU of the same index in the next node */
-    double remote_bytes;   /* to each GPU of each other node */
-    double self_bytes;     /* copied within the GPU by the same workgroups */
-    double switch_bytes;   /* through the adders of the switch */
-    const double *split;   /* [ranks][ranks], replaces pair, remote and self; or NULL */
+    double rail_bytes;      /* to the GPU of the same index in the next node */
+    double remote_bytes;    /* to each GPU of each other node */
+    double self_bytes;      /* copied within the GPU by the same workgroups */
+    double switch_bytes;    /* through the adders of the switch */
+    const double *split;    /* [ranks][ranks], replaces pair, remote and self; or NULL */
 };
 
 /* How payload becomes wire time. */
@@ -39,12 +38,22 @@ struct cluster_wire {
     bool message_overhead; /* count nic.message_overhead */
 };
 
-/* True where one GPU stands for all: no splits, and every leaf holds equally many nodes of the group. */
-bool cluster_is_symmetric(const struct cluster *cluster, const struct cluster_traffic *traffic);
+/* How the flows of a step are written down. Wherever a coarser view is taken, it gives the answer of the finest. */
+enum cluster_view {
+    CLUSTER_ONE_GPU, /* flow classes of one GPU that stands for all: no splits, every leaf holds equally many nodes */
+    CLUSTER_BY_SOURCE, /* flow classes of each GPU: splits that depend on the source alone, no oversubscribed spine. What
+                        * arrives at a GPU is then within its links: n senders of at most 1/n of an equal link each */
+    CLUSTER_PER_PAIR, /* a flow per pair */
+};
+const char *cluster_view_text(enum cluster_view view);
+/* The coarsest view that holds. O(ranks^2) with splits. */
+enum cluster_view cluster_view_of(const struct cluster *cluster, const struct cluster_traffic *traffic);
 
-/* Time until all of one step's flows have ended [us]. Adds the flow classes it used to *flow_count. */
+/* Time until all of one step's flows have ended [us], in `view` (the one that cluster_view_of gives, or a finer one).
+ * Adds the flow classes it used to *flow_count. */
 enum sim_status cluster_step_time(const struct cluster *cluster, const struct cluster_traffic *traffic,
-                                  const struct cluster_wire *wire, bool explicit_flows, const struct fabric_engine_ops *engine,
-                                  double *time_us, size_t *flow_count, struct sim_error *error);
+                                  const struct cluster_wire *wire, enum cluster_view view,
+                                  const struct fabric_engine_ops *engine, double *time_us, size_t *flow_count,
+                                  struct sim_error *error);
 
 #endif

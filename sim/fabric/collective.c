@@ -1,15 +1,15 @@
 /* Price of a collective call: the plans that may run are built by library.c, their steps' transfers solved by a flow
  * engine, and the one that the library would choose (or was told to run) is returned. */
+#include "sim/fabric/library_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/fabric/library_internal.h"
 
 #define BYTES_PER_US 1000.0 /* of one GB/s */
 #define BYTES_MAX 1e15
 #define RANKS_MAX 65536
-#define EXPLICIT_RANKS_MAX 4096
+#define EXPLICIT_RANKS_MAX 2048
 
 /* A plan with its price. */
 struct priced {
@@ -17,8 +17,9 @@ struct priced {
     double time_us, latency_us, transfer_us; /* transfer: with protocol and workgroups, at its own pace */
     double bound_us;                         /* the same bytes at usable link rates */
     double memory_us;
+    enum cluster_view view; /* of the first steps */
     size_t flow_count;
-    double expected_us;                      /* by the library's own model; negative: it has none */
+    double expected_us; /* by the library's own model; negative: it has none */
 };
 
 /* ---- checks */
@@ -28,23 +29,23 @@ static enum sim_status check_group(const struct node_profile *node, const struct
 {
     double ranks = (double)request->gpus * request->nodes;
     if (request->nodes < 1 || request->gpus < 1 || ranks < 2) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a group of %.0f GPUs has nobody to talk to: must be at least 2",
-                        request->kind, ranks);
+        return sim_fail(error, SIM_BAD_ARGUMENT,
+                        "%s: a group of %.0f GPUs has nobody to talk to: must be at least 2", request->kind,
+                        ranks);
     }
     if (request->gpus > node->topology_gpus) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a group of %u GPUs per node is larger than node %s: 1 to %g", request->kind,
+        return sim_fail(error, SIM_BAD_ARGUMENT,
+                        "%s: a group of %u GPUs per node is larger than node %s: 1 to %g", request->kind,
                         request->gpus, node->name, node->topology_gpus);
     }
     if (request->nodes > 1 && !node->has_nic) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: node %s has no network (section nic), so %u nodes cannot be joined",
+        return sim_fail(error, SIM_BAD_ARGUMENT,
+                        "%s: node %s has no network (section nic), so %u nodes cannot be joined",
                         request->kind, node->name, request->nodes);
     }
     if (ranks > RANKS_MAX) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: %.0f ranks: must be at most %d", request->kind, ranks, RANKS_MAX);
-    }
-    if ((request->explicit_flows || request->split_bytes != NULL) && ranks > EXPLICIT_RANKS_MAX) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: %.0f ranks with a flow per pair: must be at most %d", request->kind, ranks,
-                        EXPLICIT_RANKS_MAX);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: %.0f ranks: must be at most %d", request->kind, ranks,
+                        RANKS_MAX);
     }
     return SIM_OK;
 }
@@ -53,7 +54,8 @@ static enum sim_status check_bytes(const struct library_call *call, struct sim_e
 {
     const char *kind = collective_kind_text(call->kind);
     if (!(call->bytes > 0) || call->bytes > BYTES_MAX) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s of %g bytes: must be above 0 and at most %g", kind, call->bytes, BYTES_MAX);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s of %g bytes: must be above 0 and at most %g", kind,
+                        call->bytes, BYTES_MAX);
     }
     return SIM_OK;
 }
@@ -67,7 +69,8 @@ static enum sim_status check_split(const double *split, size_t ranks, double *by
         for (size_t to = 0; to < ranks; to++) {
             double piece = split[from * ranks + to];
             if (!(piece >= 0 && piece <= BYTES_MAX)) {
-                return sim_fail(error, SIM_BAD_ARGUMENT, "all_to_all: rank %zu sends %g bytes to rank %zu: must be 0 to %g", from,
+                return sim_fail(error, SIM_BAD_ARGUMENT,
+                                "all_to_all: rank %zu sends %g bytes to rank %zu: must be 0 to %g", from,
                                 piece, to, BYTES_MAX);
             }
             sent += piece;
@@ -113,10 +116,25 @@ static double norm(double a, double b, double k)
     return larger <= 0 ? 0 : larger * pow(1 + pow(smaller / larger, k), 1 / k);
 }
 
+/* A flow per pair takes memory and time in the square of the ranks. */
+static enum sim_status check_view(const struct library_call *call, enum cluster_view view,
+                                  struct sim_error *error)
+{
+    double ranks = (double)call->cluster.gpus * call->cluster.nodes;
+    if (view == CLUSTER_PER_PAIR && ranks > EXPLICIT_RANKS_MAX) {
+        return sim_fail(error, SIM_UNSUPPORTED,
+                        "%s: %.0f ranks need a flow per pair here (splits, explicit flows or uneven leaves): "
+                        "at most %d",
+                        collective_kind_text(call->kind), ranks, EXPLICIT_RANKS_MAX);
+    }
+    return SIM_OK;
+}
+
 static const struct cluster_wire bare_wire = { .link_share = 1 };
 
-static enum sim_status price(const struct library_call *call, bool explicit_flows, const struct fabric_engine_ops *engine,
-                             struct priced *priced, struct sim_error *error)
+static enum sim_status price(const struct library_call *call, bool explicit_flows,
+                             const struct fabric_engine_ops *engine, struct priced *priced,
+                             struct sim_error *error)
 {
     const struct library_plan *plan = &priced->plan;
     double step_us[LIBRARY_STEPS_MAX];
@@ -125,10 +143,16 @@ static enum sim_status price(const struct library_call *call, bool explicit_flow
         const struct library_steps *steps = &plan->steps[i];
         double bound_us;
         size_t bound_flows = 0;
-        enum sim_status status = cluster_step_time(&call->cluster, &steps->traffic, &plan->wire, explicit_flows, engine,
-                                                   &step_us[i], &priced->flow_count, error);
+        enum cluster_view view = cluster_view_of(&call->cluster, &steps->traffic);
+        view = explicit_flows && steps->traffic.switch_bytes == 0 ? CLUSTER_PER_PAIR : view;
+        priced->view = i == 0 ? view : priced->view;
+        enum sim_status status = check_view(call, view, error);
         if (status == SIM_OK) {
-            status = cluster_step_time(&call->cluster, &steps->traffic, &bare_wire, explicit_flows, engine, &bound_us,
+            status = cluster_step_time(&call->cluster, &steps->traffic, &plan->wire, view, engine,
+                                       &step_us[i], &priced->flow_count, error);
+        }
+        if (status == SIM_OK) {
+            status = cluster_step_time(&call->cluster, &steps->traffic, &bare_wire, view, engine, &bound_us,
                                        &bound_flows, error);
         }
         if (status != SIM_OK) {
@@ -144,23 +168,28 @@ static enum sim_status price(const struct library_call *call, bool explicit_flow
     priced->transfer_us *= slower;
     priced->time_us = plan->fixed_us;
     for (int i = 0; i < plan->step_kinds; i++) {
-        priced->time_us += plan->steps[i].count * norm(plan->steps[i].latency_us, slower * step_us[i], plan->overlap);
+        priced->time_us += plan->steps[i].count *
+                           norm(plan->steps[i].latency_us, slower * step_us[i], plan->overlap);
     }
     return SIM_OK;
 }
 
 /* ---- choice */
 
-static bool is_allowed(const struct library_call *call, int algorithm, int protocol, int forced_algorithm, int forced_protocol)
+static bool is_allowed(const struct library_call *call, int algorithm, int protocol, int forced_algorithm,
+                       int forced_protocol)
 {
-    if ((forced_algorithm >= 0 && algorithm != forced_algorithm) || (forced_protocol >= 0 && protocol != forced_protocol)) {
+    if ((forced_algorithm >= 0 && algorithm != forced_algorithm) ||
+        (forced_protocol >= 0 && protocol != forced_protocol)) {
         return false;
     }
     /* What the user forces need only exist; what is left open is the library's. */
     bool is_forced = forced_algorithm >= 0 || forced_protocol >= 0;
-    return is_forced ? library_can(call, (enum collective_algorithm)algorithm, (enum collective_protocol)protocol) &&
+    return is_forced ? library_can(call, (enum collective_algorithm)algorithm,
+                                   (enum collective_protocol)protocol) &&
                            (forced_protocol >= 0 || protocol != PROTOCOL_LL64)
-                     : library_considers(call, (enum collective_algorithm)algorithm, (enum collective_protocol)protocol);
+                     : library_considers(call, (enum collective_algorithm)algorithm,
+                                         (enum collective_protocol)protocol);
 }
 
 /* A forced algorithm leaves the protocol open and the other way round; where the library would consider some of what is
@@ -185,8 +214,8 @@ static bool is_better(const struct priced *a, const struct priced *b)
     return both_expect ? a->expected_us < b->expected_us : a->time_us < b->time_us;
 }
 
-static enum sim_status parse_forced(const char *what, const char *name, int (*parse)(const char *), const char *list, int *forced,
-                                    struct sim_error *error)
+static enum sim_status parse_forced(const char *what, const char *name, int (*parse)(const char *),
+                                    const char *list, int *forced, struct sim_error *error)
 {
     *forced = name == NULL ? -1 : parse(name);
     if (name != NULL && *forced < 0) {
@@ -195,8 +224,8 @@ static enum sim_status parse_forced(const char *what, const char *name, int (*pa
     return SIM_OK;
 }
 
-static enum sim_status fail_not_possible(const struct library_call *call, const struct collective_request *request,
-                                         struct sim_error *error)
+static enum sim_status fail_not_possible(const struct library_call *call,
+                                         const struct collective_request *request, struct sim_error *error)
 {
     char valid[256] = "";
     for (int a = 0; a < ALGORITHMS; a++) {
@@ -209,20 +238,23 @@ static enum sim_status fail_not_possible(const struct library_call *call, const 
             }
         }
     }
-    return sim_fail(error, SIM_BAD_ARGUMENT, "%s of %u GPUs on %u node(s) %s cannot run as %s/%s: must be one of %s",
+    return sim_fail(error, SIM_BAD_ARGUMENT,
+                    "%s of %u GPUs on %u node(s) %s cannot run as %s/%s: must be one of %s",
                     collective_kind_text(call->kind), request->gpus, request->nodes, call->cluster.node->name,
                     request->algorithm == NULL ? "any" : request->algorithm,
                     request->protocol == NULL ? "any" : request->protocol, valid);
 }
 
 static enum sim_status choose(const struct library_call *call, const struct collective_request *request,
-                              const struct fabric_engine_ops *engine, struct priced *best, struct sim_error *error)
+                              const struct fabric_engine_ops *engine, struct priced *best,
+                              struct sim_error *error)
 {
     int algorithm, protocol;
-    enum sim_status status =
-        parse_forced("algorithm", request->algorithm, collective_algorithm_parse, collective_algorithm_list(), &algorithm, error);
+    enum sim_status status = parse_forced("algorithm", request->algorithm, collective_algorithm_parse,
+                                          collective_algorithm_list(), &algorithm, error);
     if (status == SIM_OK) {
-        status = parse_forced("protocol", request->protocol, collective_protocol_parse, collective_protocol_list(), &protocol, error);
+        status = parse_forced("protocol", request->protocol, collective_protocol_parse,
+                              collective_protocol_list(), &protocol, error);
     }
     if (status != SIM_OK) {
         return status;
@@ -231,12 +263,14 @@ static enum sim_status choose(const struct library_call *call, const struct coll
     for (int a = 0; a < ALGORITHMS; a++) {
         for (int p = 0; p < PROTOCOLS; p++) {
             if (!is_allowed(call, a, p, algorithm, protocol) ||
-                (considered && !library_considers(call, (enum collective_algorithm)a, (enum collective_protocol)p))) {
+                (considered &&
+                 !library_considers(call, (enum collective_algorithm)a, (enum collective_protocol)p))) {
                 continue;
             }
             struct priced candidate = { 0 };
             library_plan(call, (enum collective_algorithm)a, (enum collective_protocol)p, &candidate.plan);
-            candidate.expected_us = library_expects_us(call, (enum collective_algorithm)a, (enum collective_protocol)p);
+            candidate.expected_us = library_expects_us(call, (enum collective_algorithm)a,
+                                                       (enum collective_protocol)p);
             status = price(call, request->explicit_flows, engine, &candidate, error);
             if (status != SIM_OK) {
                 return status;
@@ -260,9 +294,11 @@ static bool is_nic_bound(const struct library_call *call, const struct library_p
         return false;
     }
     const struct cluster_traffic *traffic = &plan->steps[0].traffic;
-    double remote = traffic->remote_bytes * (cluster->nodes - 1.0) * cluster->gpus + traffic->rail_bytes + traffic->neighbour_bytes;
+    double remote = traffic->remote_bytes * (cluster->nodes - 1.0) * cluster->gpus + traffic->rail_bytes +
+                    traffic->neighbour_bytes;
     double local = traffic->pair_bytes * (cluster->gpus - 1.0);
-    double local_us = cluster->gpus > 1 ? local / node_profile_group_rate(cluster->node, cluster->gpus, false) : 0;
+    double local_us = cluster->gpus > 1 ? local / node_profile_group_rate(cluster->node, cluster->gpus, false)
+                                        : 0;
     return remote / cluster->node->nic_usable > local_us;
 }
 
@@ -283,7 +319,7 @@ static const char *limiter_text(const struct library_call *call, const struct pr
     return is_nic_bound(call, &priced->plan) ? "nic" : "link";
 }
 
-static void fill_result(const struct library_call *call, const struct collective_request *request, const struct priced *priced,
+static void fill_result(const struct library_call *call, const struct priced *priced,
                         const struct fabric_engine_ops *engine, struct collective_result *result)
 {
     double ranks = (double)call->cluster.gpus * call->cluster.nodes;
@@ -299,18 +335,18 @@ static void fill_result(const struct library_call *call, const struct collective
     };
     result->busbw_gbs = result->algbw_gbs * collective_bus_factor(call->kind, ranks);
     snprintf(result->limiter, sizeof result->limiter, "%s", limiter_text(call, priced));
-    snprintf(result->algorithm, sizeof result->algorithm, "%s", collective_algorithm_text(priced->plan.algorithm));
-    snprintf(result->protocol, sizeof result->protocol, "%s", collective_protocol_text(priced->plan.protocol));
+    snprintf(result->algorithm, sizeof result->algorithm, "%s",
+             collective_algorithm_text(priced->plan.algorithm));
+    snprintf(result->protocol, sizeof result->protocol, "%s",
+             collective_protocol_text(priced->plan.protocol));
     snprintf(result->engine, sizeof result->engine, "%s", engine->name);
-    bool is_explicit = !result->in_switch && (request->explicit_flows ||
-                                              !cluster_is_symmetric(&call->cluster, &priced->plan.steps[0].traffic));
-    snprintf(result->choice, sizeof result->choice, "%s (%zu flow%s)",
-             is_explicit ? "explicit flows" : "symmetric classes, one GPU for all", priced->flow_count,
-             priced->flow_count == 1 ? "" : "s");
+    snprintf(result->choice, sizeof result->choice, "%s (%zu flow%s)", cluster_view_text(priced->view),
+             priced->flow_count, priced->flow_count == 1 ? "" : "s");
 }
 
 enum sim_status collective_time(const struct node_profile *node, const struct collective_request *request,
-                                enum fabric_engine engine, struct collective_result *result, struct sim_error *error)
+                                enum fabric_engine engine, struct collective_result *result,
+                                struct sim_error *error)
 {
     const struct fabric_engine_ops *ops = fabric_engine_ops(engine);
     struct library_call call;
@@ -320,7 +356,7 @@ enum sim_status collective_time(const struct node_profile *node, const struct co
         status = choose(&call, request, ops, &best, error);
     }
     if (status == SIM_OK) {
-        fill_result(&call, request, &best, ops, result);
+        fill_result(&call, &best, ops, result);
     }
     return status;
 }

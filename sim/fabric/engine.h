@@ -13,7 +13,8 @@ struct fabric_engine_ops {
     enum sim_status (*rates)(const struct fabric_network *network, double *rate_gbs, struct sim_error *error);
     /* When each flow has moved its bytes; a flow of 0 bytes finishes as it starts.
      * finish_us: [flow_count], written. */
-    enum sim_status (*finish)(const struct fabric_network *network, double *finish_us, struct sim_error *error);
+    enum sim_status (*finish)(const struct fabric_network *network, double *finish_us,
+                              struct sim_error *error);
 };
 
 const struct fabric_engine_ops *fabric_engine_ops(enum fabric_engine engine);

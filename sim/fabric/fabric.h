@@ -2,10 +2,10 @@
  * Rates are GB/s (1e9), times us, sizes bytes. */
 #ifndef SIM_FABRIC_FABRIC_H
 #define SIM_FABRIC_FABRIC_H
+#include "sim/core/status.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "sim/core/status.h"
 
 struct node_profile; /* opaque; devices/nodes/NAME.json, same value format as device files */
 
@@ -16,12 +16,13 @@ void node_profile_destroy(struct node_profile *node);
 uint32_t node_profile_gpu_count(const struct node_profile *node); /* per node */
 const char *node_profile_name(const struct node_profile *node);
 const char *node_profile_title(const struct node_profile *node);
-const char *node_profile_device(const struct node_profile *node);  /* name of the device profile in each slot */
+const char *node_profile_device(
+    const struct node_profile *node); /* name of the device profile in each slot */
 const char *node_profile_library(const struct node_profile *node); /* whose collectives it describes */
 uint64_t node_profile_hash(const struct node_profile *node);
 /* Host link of one GPU (PCIe): usable rate [GB/s] and fixed time [us] of one copy. */
-void node_profile_host_link(const struct node_profile *node, bool pinned, bool to_device, double *rate_gbs, double *fixed_us);
-
+void node_profile_host_link(const struct node_profile *node, bool pinned, bool to_device, double *rate_gbs,
+                            double *fixed_us);
 
 /* One number of a node profile, for manuals, reports and uncertainty. Texts are borrowed from the profile. */
 struct node_profile_value {
@@ -38,11 +39,11 @@ double *node_profile_number(struct node_profile *node, const char *dotted_key);
 /* Raw and usable rates as a group of `gpus` in one node meets them: on a mesh each pair has its own link, so a group
  * has (gpus - 1) of them per GPU and never more. Rates are one way, per GPU. */
 struct node_link_table {
-    const char *topology;                     /* "mesh", "switched" */
-    uint32_t links_used;                      /* per GPU */
-    double link_raw_gbs, link_usable_gbs;     /* one link */
-    double group_raw_gbs, group_usable_gbs;   /* all links of a GPU towards the group */
-    double nic_raw_gbs, nic_usable_gbs;       /* of one GPU; 0: the node has no network */
+    const char *topology;                   /* "mesh", "switched" */
+    uint32_t links_used;                    /* per GPU */
+    double link_raw_gbs, link_usable_gbs;   /* one link */
+    double group_raw_gbs, group_usable_gbs; /* all links of a GPU towards the group */
+    double nic_raw_gbs, nic_usable_gbs;     /* of one GPU; 0: the node has no network */
 };
 /* Requires (asserted): gpus in 1..node_profile_gpu_count. */
 void node_profile_links(const struct node_profile *node, uint32_t gpus, struct node_link_table *out);
@@ -50,35 +51,38 @@ void node_profile_links(const struct node_profile *node, uint32_t gpus, struct n
 enum fabric_engine { FABRIC_ENGINE_FLUID, FABRIC_ENGINE_SIMGRID };
 
 struct collective_request {
-    const char *kind;      /* all_reduce all_gather reduce_scatter all_to_all broadcast send_recv; names with an
+    const char *kind; /* all_reduce all_gather reduce_scatter all_to_all broadcast send_recv; names with an
                             * optional underscore left out (allreduce, alltoall) are the same */
-    double bytes;          /* nccl-tests convention: all_gather total output, reduce_scatter total input, all_to_all per-rank total */
-    uint32_t gpus;         /* in the group, per node */
+    double
+        bytes; /* nccl-tests convention: all_gather total output, reduce_scatter total input, all_to_all per-rank total */
+    uint32_t gpus; /* in the group, per node */
     uint32_t nodes;
     const char *protocol;  /* NULL: as the library chooses; simple LL LL128 LL64 */
     const char *algorithm; /* NULL: as the library chooses; ring direct tree in_switch */
-    const double *split_bytes; /* all_to_all: [gpus*nodes][gpus*nodes] bytes from i to j, or NULL for equal. Rank r is GPU
+    const double *
+        split_bytes; /* all_to_all: [gpus*nodes][gpus*nodes] bytes from i to j, or NULL for equal. Rank r is GPU
                                 * r % gpus of node r / gpus. `bytes` is then ignored and may be 0. */
-    bool explicit_flows;   /* every flow by itself even where symmetric classes would give the same answer */
+    bool explicit_flows; /* every flow by itself even where symmetric classes would give the same answer */
 };
 
 struct collective_result {
-    double time_us;        /* one call, all ranks ready at 0 */
+    double time_us; /* one call, all ranks ready at 0 */
     double algbw_gbs, busbw_gbs;
-    double bound_us;       /* wire bound alone, no latencies */
-    char limiter[32];      /* the largest part of the time: latency, link, nic, protocol, memory, in_switch */
+    double bound_us;  /* wire bound alone, no latencies */
+    char limiter[32]; /* the largest part of the time: latency, link, nic, protocol, memory, in_switch */
     char algorithm[16], protocol[16], engine[16];
-    uint32_t channels;     /* workgroups the collective occupies on each GPU */
-    double hbm_bytes;      /* read + written in one GPU's memory (the busiest, where splits differ) */
+    uint32_t channels;          /* workgroups the collective occupies on each GPU */
+    double hbm_bytes;           /* read + written in one GPU's memory (the busiest, where splits differ) */
     double latency_us, wire_us; /* the parts: launch and dependent steps; transfer beyond them */
-    bool in_switch;        /* reduced inside the switch: busbw may exceed the usable link rate */
-    char choice[96];       /* symmetric classes or explicit flows */
+    bool in_switch;             /* reduced inside the switch: busbw may exceed the usable link rate */
+    char choice[96];            /* how flows were written down: one GPU for all, by source GPU, or explicit */
 };
 
 /* Errors, one line each: unknown kind, algorithm or protocol; zero or absurd bytes; a group of fewer than two GPUs or of
  * more than a node has; several nodes without a network; a protocol or algorithm that node, kind or group cannot use. */
 enum sim_status collective_time(const struct node_profile *node, const struct collective_request *request,
-                                enum fabric_engine engine, struct collective_result *result, struct sim_error *error);
+                                enum fabric_engine engine, struct collective_result *result,
+                                struct sim_error *error);
 
 /* Engine by name; SIM_UNKNOWN_NAME lists the names with their summaries. */
 enum sim_status fabric_engine_parse(const char *name, enum fabric_engine *out, struct sim_error *error);

@@ -1,8 +1,8 @@
 #include "sim/fabric/fabric_rows.h"
+#include "sim/fabric/library_internal.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/fabric/library_internal.h"
 
 #define MIB 1048576.0
 #define PARAM_TEXT_CAPACITY 64
@@ -59,12 +59,14 @@ static enum sim_status read_params(const struct suite_row *suite, const char *pa
         size_t length = strcspn(at, ";");
         const char *equals = memchr(at, '=', length);
         if (equals == NULL) {
-            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: parameter \"%.*s\" must be key=value", suite->name, (int)length, at);
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: parameter \"%.*s\" must be key=value", suite->name,
+                            (int)length, at);
         }
         int key = find_key(suite, at, (size_t)(equals - at));
         size_t value_length = length - (size_t)(equals + 1 - at);
         if (key < 0) {
-            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: unknown parameter \"%.*s\"", suite->name, (int)(equals - at), at);
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: unknown parameter \"%.*s\"", suite->name,
+                            (int)(equals - at), at);
         }
         if (out->present[key] || value_length >= PARAM_TEXT_CAPACITY) {
             return sim_fail(error, SIM_BAD_ARGUMENT, "%s: parameter %s is %s", suite->name, suite->keys[key],
@@ -77,26 +79,26 @@ static enum sim_status read_params(const struct suite_row *suite, const char *pa
     return SIM_OK;
 }
 
-static enum sim_status read_number(const struct suite_row *suite, const struct row_params *params, int key, double *out,
-                                   struct sim_error *error)
+static enum sim_status read_number(const struct suite_row *suite, const struct row_params *params, int key,
+                                   double *out, struct sim_error *error)
 {
     char *end = NULL;
     *out = params->present[key] ? strtod(params->text[key], &end) : 0;
     if (end == NULL || end == params->text[key] || *end != '\0' || !isfinite(*out)) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: parameter %s=\"%s\" must be a number", suite->name, suite->keys[key],
-                        params->text[key]);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: parameter %s=\"%s\" must be a number", suite->name,
+                        suite->keys[key], params->text[key]);
     }
     return SIM_OK;
 }
 
-static enum sim_status read_count(const struct suite_row *suite, const struct row_params *params, int key, uint32_t *out,
-                                  struct sim_error *error)
+static enum sim_status read_count(const struct suite_row *suite, const struct row_params *params, int key,
+                                  uint32_t *out, struct sim_error *error)
 {
     double number;
     enum sim_status status = read_number(suite, params, key, &number, error);
     if (status == SIM_OK && !(number >= 1 && number <= 1e6 && number == floor(number))) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: parameter %s=%g must be a whole number from 1", suite->name,
-                        suite->keys[key], number);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: parameter %s=%g must be a whole number from 1",
+                        suite->name, suite->keys[key], number);
     }
     *out = status == SIM_OK ? (uint32_t)number : 0;
     return status;
@@ -129,7 +131,8 @@ static enum sim_status collective_request(const struct suite_row *suite, const s
         status = read_count(suite, params, 2, &request->nodes, error);
     }
     if (status == SIM_OK && ranks % request->nodes != 0) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "collective: %u gpus do not divide over %u nodes", ranks, request->nodes);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "collective: %u gpus do not divide over %u nodes", ranks,
+                        request->nodes);
     }
     request->gpus = status == SIM_OK ? ranks / request->nodes : 0;
     return status;
@@ -140,12 +143,13 @@ enum sim_status fabric_row_request(const char *suite_name, const char *kernel, c
 {
     const struct suite_row *suite = find_suite(suite_name);
     if (suite == NULL) {
-        return sim_fail(error, SIM_UNKNOWN_NAME, "unknown suite \"%s\": must be nccl or collective", suite_name);
+        return sim_fail(error, SIM_UNKNOWN_NAME, "unknown suite \"%s\": must be nccl or collective",
+                        suite_name);
     }
     int kind = collective_kind_parse(kernel);
     if (kind < 0) {
-        return sim_fail(error, SIM_UNKNOWN_NAME, "%s: unknown collective \"%s\": must be one of %s", suite_name, kernel,
-                        collective_kind_list());
+        return sim_fail(error, SIM_UNKNOWN_NAME, "%s: unknown collective \"%s\": must be one of %s",
+                        suite_name, kernel, collective_kind_list());
     }
     struct row_params values;
     enum sim_status status = read_params(suite, params, &values, error);
@@ -163,9 +167,10 @@ static double queued_call_us(double calls, double interval_us, double device_us)
     return (interval_us + (calls - 1) * fmax(interval_us, device_us) + device_us) / calls;
 }
 
-enum sim_status fabric_row_time(const struct node_profile *node, const char *suite, const char *kernel, const char *params,
-                                const struct fabric_row_harness *harness, enum fabric_engine engine, double *time_us,
-                                double *value, struct collective_result *detail, struct sim_error *error)
+enum sim_status fabric_row_time(const struct node_profile *node, const char *suite, const char *kernel,
+                                const char *params, const struct fabric_row_harness *harness,
+                                enum fabric_engine engine, double *time_us, double *value,
+                                struct collective_result *detail, struct sim_error *error)
 {
     struct collective_request request;
     struct collective_result result;
@@ -180,7 +185,8 @@ enum sim_status fabric_row_time(const struct node_profile *node, const char *sui
     double calls = row->calls;
     *time_us = result.time_us;
     if (harness != NULL) {
-        *time_us = harness->floor_us / calls + queued_call_us(calls, harness->launch_interval_us, result.time_us);
+        *time_us = harness->floor_us / calls +
+                   queued_call_us(calls, harness->launch_interval_us, result.time_us);
     }
     if (value != NULL) {
         bool is_per_rank = row == &suites[0] && collective_kind_parse(request.kind) == ALL_GATHER;

@@ -3,8 +3,8 @@
  *   collective  params bytes, gpus (all nodes together), nodes, dtype, library: nccl-tests conventions; value: GB/s */
 #ifndef SIM_FABRIC_FABRIC_ROWS_H
 #define SIM_FABRIC_FABRIC_ROWS_H
-#include <stdbool.h>
 #include "sim/fabric/fabric.h"
+#include <stdbool.h>
 
 /* What the measuring program's host adds; zeros: device time alone. */
 struct fabric_row_harness {
@@ -21,8 +21,9 @@ enum sim_status fabric_row_request(const char *suite, const char *kernel, const 
 
 /* Time [us] and value of a row as its program would report them. harness, value and detail may be NULL.
  * Errors: those of fabric_row_request and collective_time. */
-enum sim_status fabric_row_time(const struct node_profile *node, const char *suite, const char *kernel, const char *params,
-                                const struct fabric_row_harness *harness, enum fabric_engine engine, double *time_us,
-                                double *value, struct collective_result *detail, struct sim_error *error);
+enum sim_status fabric_row_time(const struct node_profile *node, const char *suite, const char *kernel,
+                                const char *params, const struct fabric_row_harness *harness,
+                                enum fabric_engine engine, double *time_us, double *value,
+                                struct collective_result *detail, struct sim_error *error);
 
 #endif

@@ -5,7 +5,7 @@
  * repeat. A link's share only grows while others freeze, so a stale heap key is found by recomputing it on pop.
  *
  * Invariants between instants: rate[f] > 0 exactly while state[f] is FLOWING; left[f] is what was left at since[f]; the
- * event heap holds each LATENT and FLOWING flow once, and nothing else.
+ * heap of ends holds each FLOWING flow once, and nothing else.
  * Cost: O(flows x path) per solve of a part, O(log flows) per event. Memory is taken before the first event. */
 #include "sim/fabric/engine.h"
 #include <float.h>
@@ -34,8 +34,8 @@ struct heap {
 
 struct fluid {
     const struct fabric_network *network;
-    size_t *first;         /* [link_count + 1] into `on_link` */
-    uint32_t *on_link;     /* flows of each link */
+    size_t *first;     /* [link_count + 1] into `on_link` */
+    uint32_t *on_link; /* flows of each link */
     /* flows */
     unsigned char *state;
     bool *in_part, *frozen;
@@ -46,7 +46,9 @@ struct fluid {
     /* the part that is solved now */
     uint32_t *part_flow, *part_link;
     size_t part_flows, part_links;
-    struct heap events; /* of flows: when each starts, or ends at its present rate */
+    uint32_t *by_start; /* flows in order of their start */
+    uint32_t *batch;    /* flows that start or end at this instant */
+    struct heap ends;   /* of flowing flows: when each ends at its present rate */
     struct heap shares; /* of links: the least share first */
 };
 
@@ -136,6 +138,47 @@ static struct heap_entry heap_pop(struct heap *heap)
     return top;
 }
 
+/* Insert `index` or change its key without regard to order; heap_build must follow. */
+static void heap_put(struct heap *heap, uint32_t index, double key)
+{
+    size_t at = heap->place[index] != 0 ? heap->place[index] - 1 : heap->count++;
+    heap_place(heap, at, (struct heap_entry){ key, index });
+}
+
+/* Put entries that lie in any order in order: O(count). */
+static void heap_build(struct heap *heap)
+{
+    for (size_t i = heap->count / 2; i-- > 0;) {
+        heap_sink(heap, i, heap->entry[i]);
+    }
+}
+
+/* Move the indices of all entries with key <= limit to `out`; returns their number. Pops one by one while they are few
+ * of the heap; the rest then goes in one pass, because the flows of symmetric traffic all end at once. */
+static size_t heap_take_until(struct heap *heap, double limit, uint32_t *out)
+{
+    size_t taken = 0, few = 16 + heap->count / 32;
+    while (heap->count > 0 && heap->entry[0].key <= limit && taken < few) {
+        out[taken++] = heap_pop(heap).index;
+    }
+    if (heap->count == 0 || heap->entry[0].key > limit) {
+        return taken;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < heap->count; i++) {
+        struct heap_entry entry = heap->entry[i];
+        if (entry.key <= limit) {
+            heap->place[entry.index] = 0;
+            out[taken++] = entry.index;
+        } else {
+            heap_place(heap, kept++, entry);
+        }
+    }
+    heap->count = kept;
+    heap_build(heap);
+    return taken;
+}
+
 /* ---- build */
 
 static void fluid_index_links(struct fluid *fluid)
@@ -180,7 +223,9 @@ static void fluid_init(struct fluid *fluid, const struct fabric_network *network
         .part_flow = take(flows, sizeof(uint32_t)),
         .part_link = take(links, sizeof(uint32_t)),
     };
-    heap_init(&fluid->events, flows);
+    fluid->by_start = take(flows, sizeof(uint32_t));
+    fluid->batch = take(flows, sizeof(uint32_t));
+    heap_init(&fluid->ends, flows);
     heap_init(&fluid->shares, links);
     fluid_index_links(fluid);
 }
@@ -202,7 +247,9 @@ static void fluid_finish(struct fluid *fluid)
     free(fluid->weight);
     free(fluid->part_flow);
     free(fluid->part_link);
-    heap_finish(&fluid->events);
+    free(fluid->by_start);
+    free(fluid->batch);
+    heap_finish(&fluid->ends);
     heap_finish(&fluid->shares);
 }
 
@@ -317,14 +364,18 @@ static void part_update(struct fluid *fluid, double now)
         fluid->rate_before[fluid->part_flow[i]] = fluid->rate[fluid->part_flow[i]];
     }
     part_solve(fluid);
+    bool is_bulk = fluid->part_flows > fluid->ends.count / 4;
     for (size_t i = 0; i < fluid->part_flows; i++) {
         uint32_t flow = fluid->part_flow[i];
         if (fluid->rate[flow] != fluid->rate_before[flow]) {
             double moved = fluid->rate_before[flow] * BYTES_PER_US * (now - fluid->since[flow]);
             fluid->left[flow] = fmax(0, fluid->left[flow] - moved);
             fluid->since[flow] = now;
-            heap_set(&fluid->events, flow, ends_at(fluid, flow));
+            (is_bulk ? heap_put : heap_set)(&fluid->ends, flow, ends_at(fluid, flow));
         }
+    }
+    if (is_bulk) {
+        heap_build(&fluid->ends);
     }
     part_clear(fluid);
 }
@@ -344,15 +395,44 @@ static void flow_step(struct fluid *fluid, uint32_t flow, double now)
     part_add_links(fluid, flow);
 }
 
+static int compare_starts(const void *a, const void *b, void *context)
+{
+    const struct fabric_flow *flow = context;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (flow[x].start_us != flow[y].start_us) {
+        return flow[x].start_us < flow[y].start_us ? -1 : 1;
+    }
+    return x < y ? -1 : 1;
+}
+
+static void fluid_sort_starts(struct fluid *fluid)
+{
+    const struct fabric_flow *flow = fluid->network->flow;
+    size_t count = fluid->network->flow_count;
+    bool sorted = true;
+    for (size_t f = 0; f < count; f++) {
+        fluid->by_start[f] = (uint32_t)f;
+        sorted = sorted && (f == 0 || flow[f - 1].start_us <= flow[f].start_us);
+    }
+    if (!sorted) {
+        qsort_r(fluid->by_start, count, sizeof *fluid->by_start, compare_starts, (void *)flow);
+    }
+}
+
 static void fluid_run(struct fluid *fluid)
 {
-    for (size_t f = 0; f < fluid->network->flow_count; f++) {
-        heap_set(&fluid->events, (uint32_t)f, fluid->network->flow[f].start_us);
-    }
-    while (fluid->events.count > 0) {
-        double now = fluid->events.entry[0].key;
-        while (fluid->events.count > 0 && fluid->events.entry[0].key <= now * (1 + SAME_INSTANT)) {
-            flow_step(fluid, heap_pop(&fluid->events).index, now);
+    const struct fabric_flow *flow = fluid->network->flow;
+    size_t next = 0, count = fluid->network->flow_count;
+    fluid_sort_starts(fluid);
+    while (next < count || fluid->ends.count > 0) {
+        double now = next < count ? flow[fluid->by_start[next]].start_us : DBL_MAX;
+        now = fluid->ends.count > 0 ? fmin(now, fluid->ends.entry[0].key) : now;
+        size_t batch = heap_take_until(&fluid->ends, now * (1 + SAME_INSTANT), fluid->batch);
+        while (next < count && flow[fluid->by_start[next]].start_us <= now * (1 + SAME_INSTANT)) {
+            fluid->batch[batch++] = fluid->by_start[next++];
+        }
+        for (size_t i = 0; i < batch; i++) {
+            flow_step(fluid, fluid->batch[i], now);
         }
         part_update(fluid, now);
     }
@@ -360,7 +440,8 @@ static void fluid_run(struct fluid *fluid)
 
 /* ---- the two slots */
 
-static enum sim_status fluid_rates(const struct fabric_network *network, double *rate_gbs, struct sim_error *error)
+static enum sim_status fluid_rates(const struct fabric_network *network, double *rate_gbs,
+                                   struct sim_error *error)
 {
     (void)error;
     struct fluid fluid;
@@ -378,7 +459,8 @@ static enum sim_status fluid_rates(const struct fabric_network *network, double 
     return SIM_OK;
 }
 
-static enum sim_status fluid_finish_times(const struct fabric_network *network, double *finish_us, struct sim_error *error)
+static enum sim_status fluid_finish_times(const struct fabric_network *network, double *finish_us,
+                                          struct sim_error *error)
 {
     (void)error;
     struct fluid fluid;

@@ -19,7 +19,8 @@
 #define KIB 1024.0
 #define BYTES_PER_US 1000.0 /* of one GB/s */
 
-static const char *const kind_words[] = { "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv" };
+static const char *const kind_words[] = { "all_reduce", "all_gather", "reduce_scatter",
+                                          "all_to_all", "broadcast",  "send_recv" };
 static const char *const algorithm_words[] = { "ring", "direct", "tree", "in_switch" };
 static const char *const protocol_words[] = { "simple", "LL", "LL128", "LL64" };
 
@@ -97,11 +98,12 @@ const char *collective_protocol_list(void)
 
 struct protocol_numbers library_protocol(const struct node_profile *node, enum collective_protocol protocol)
 {
-#define PROTOCOL_CASE(word, NAME)                                                                  \
-    case PROTOCOL_##NAME:                                                                          \
-        return (struct protocol_numbers){ node->has_##word,   node->word##_payload, node->word##_efficiency, \
-                                          node->word##_start, node->word##_hop,                    \
-                                          node->word##_overlap, node->word##_channel_bytes * KIB };
+#define PROTOCOL_CASE(word, NAME)                                                                        \
+    case PROTOCOL_##NAME:                                                                                \
+        return (struct protocol_numbers){                                                                \
+            node->has_##word, node->word##_payload, node->word##_efficiency,         node->word##_start, \
+            node->word##_hop, node->word##_overlap, node->word##_channel_bytes * KIB                     \
+        };
     switch (protocol) {
         PROTOCOL_CASE(simple, SIMPLE)
         PROTOCOL_CASE(ll, LL)
@@ -125,7 +127,8 @@ static bool is_ring_kind(enum collective_kind kind)
     return kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER || kind == BROADCAST;
 }
 
-bool library_can(const struct library_call *call, enum collective_algorithm algorithm, enum collective_protocol protocol)
+bool library_can(const struct library_call *call, enum collective_algorithm algorithm,
+                 enum collective_protocol protocol)
 {
     const struct node_profile *node = call->cluster.node;
     if (!library_protocol(node, protocol).present) {
@@ -154,7 +157,8 @@ static bool direct_within_limits(const struct library_call *call)
     }
     switch (call->kind) {
     case ALL_REDUCE:
-        return call->bytes >= node->direct_all_reduce_min * KIB && call->bytes <= node->direct_all_reduce_limit * KIB;
+        return call->bytes >= node->direct_all_reduce_min * KIB &&
+               call->bytes <= node->direct_all_reduce_limit * KIB;
     case ALL_GATHER: return call->bytes <= node->direct_all_gather_limit * KIB;
     case REDUCE_SCATTER: return call->bytes <= node->direct_reduce_scatter_limit * KIB;
     default: return false;
@@ -180,7 +184,8 @@ static double message_bytes(const struct library_call *call)
     return call->kind == SEND_RECV ? call->bytes : call->bytes / ranks_of(call);
 }
 
-bool library_considers(const struct library_call *call, enum collective_algorithm algorithm, enum collective_protocol protocol)
+bool library_considers(const struct library_call *call, enum collective_algorithm algorithm,
+                       enum collective_protocol protocol)
 {
     if (!library_can(call, algorithm, protocol) || protocol == PROTOCOL_LL64) {
         return false;
@@ -207,7 +212,8 @@ double library_expects_us(const struct library_call *call, enum collective_algor
     double usable = node_profile_group_rate(node, call->cluster.gpus, false);
     double wire_bytes = call->bytes * collective_bus_factor(call->kind, ranks);
     if (algorithm == ALGORITHM_IN_SWITCH) {
-        return node->tuner_in_switch_latency + wire_bytes / (node->tuner_in_switch_share * usable * BYTES_PER_US);
+        return node->tuner_in_switch_latency +
+               wire_bytes / (node->tuner_in_switch_share * usable * BYTES_PER_US);
     }
     double steps = call->kind == ALL_REDUCE ? 2 * (ranks - 1) : call->kind == BROADCAST ? 1 : ranks - 1;
     switch (protocol) {
@@ -218,7 +224,8 @@ double library_expects_us(const struct library_call *call, enum collective_algor
         return node->tuner_base_ll128 + steps * node->tuner_hop_ll128 +
                wire_bytes / (node->tuner_share_ll128 * usable * BYTES_PER_US);
     case PROTOCOL_SIMPLE:
-        return node->tuner_base_simple + steps * node->tuner_hop_simple + wire_bytes / (usable * BYTES_PER_US);
+        return node->tuner_base_simple + steps * node->tuner_hop_simple +
+               wire_bytes / (usable * BYTES_PER_US);
     default: return -1;
     }
 }
@@ -248,7 +255,8 @@ static double own_copy_us(const struct library_plan *plan, double bytes)
     return bytes / (2 * plan->wire.channels_gbs * fmin(1, plan->wire.link_share) * BYTES_PER_US);
 }
 
-static void add_steps(struct library_plan *plan, double count, double latency_us, struct cluster_traffic traffic)
+static void add_steps(struct library_plan *plan, double count, double latency_us,
+                      struct cluster_traffic traffic)
 {
     if (count > 0) {
         SIM_ASSERT(plan->step_kinds < LIBRARY_STEPS_MAX, "%d kinds of steps", plan->step_kinds);
@@ -285,7 +293,8 @@ static double network_step_us(const struct library_plan *plan, const struct node
     return node->nic_latency + hop_us + (plan->protocol == PROTOCOL_SIMPLE ? node->nic_simple_latency : 0);
 }
 
-static void plan_ring(const struct library_call *call, const struct protocol_numbers *protocol, struct library_plan *plan)
+static void plan_ring(const struct library_call *call, const struct protocol_numbers *protocol,
+                      struct library_plan *plan)
 {
     const struct cluster *cluster = &call->cluster;
     const struct node_profile *node = cluster->node;
@@ -298,7 +307,8 @@ static void plan_ring(const struct library_call *call, const struct protocol_num
     plan->hbm_bytes = ring_hbm_bytes(call, piece_bytes);
     plan->fixed_us += protocol->start_us;
     if (call->kind == BROADCAST) { /* chunks follow each other down the ring: bytes flow once */
-        add_steps(plan, 1, inner_steps * inner_us + outer_steps * outer_us, ring_traffic(cluster, call->bytes));
+        add_steps(plan, 1, inner_steps * inner_us + outer_steps * outer_us,
+                  ring_traffic(cluster, call->bytes));
         plan->overlap = 1;
         return;
     }
@@ -309,14 +319,16 @@ static void plan_ring(const struct library_call *call, const struct protocol_num
 
 /* Everyone to everyone: latency of one exchange, what each further peer and the first piece of a message cost, and the
  * first pass through the buffers, which later passes find in cache. */
-static void plan_direct(const struct library_call *call, const struct protocol_numbers *protocol, struct library_plan *plan)
+static void plan_direct(const struct library_call *call, const struct protocol_numbers *protocol,
+                        struct library_plan *plan)
 {
     const struct cluster *cluster = &call->cluster;
     const struct node_profile *node = cluster->node;
     double ranks = ranks_of(call), piece_bytes = message_bytes(call), peers = ranks - 1;
     double hop_us = plan->protocol == PROTOCOL_SIMPLE ? node->p2p_hop : protocol->hop_us;
     double part_bytes = node->p2p_part * KIB;
-    struct cluster_traffic traffic = { .pair_bytes = piece_bytes, .remote_bytes = cluster->nodes > 1 ? piece_bytes : 0 };
+    struct cluster_traffic traffic = { .pair_bytes = piece_bytes,
+                                       .remote_bytes = cluster->nodes > 1 ? piece_bytes : 0 };
     if (call->kind == SEND_RECV) {
         traffic = (struct cluster_traffic){ .neighbour_bytes = piece_bytes };
         peers = 1;
@@ -328,7 +340,8 @@ static void plan_direct(const struct library_call *call, const struct protocol_n
     double first_us = cluster->nodes > 1 ? network_step_us(plan, node, hop_us) : node->link_latency + hop_us;
     double latency_us = first_us + (peers - 1) * node->p2p_peer +
                         fmin(piece_bytes, part_bytes) / (node->p2p_part_rate * BYTES_PER_US) +
-                        peers * fmin(piece_bytes, node->p2p_buffer * KIB) / (node->p2p_buffer_rate * BYTES_PER_US);
+                        peers * fmin(piece_bytes, node->p2p_buffer * KIB) /
+                            (node->p2p_buffer_rate * BYTES_PER_US);
     if (plan->protocol == PROTOCOL_SIMPLE) {
         plan->wire.link_share = protocol->payload * node->p2p_efficiency;
     }
@@ -343,7 +356,8 @@ static void plan_direct(const struct library_call *call, const struct protocol_n
     plan->hbm_bytes = (call->kind == ALL_REDUCE ? 2 : 1) * (4 * piece_bytes * peers) + 2 * piece_bytes;
 }
 
-static void plan_tree(const struct library_call *call, const struct protocol_numbers *protocol, struct library_plan *plan)
+static void plan_tree(const struct library_call *call, const struct protocol_numbers *protocol,
+                      struct library_plan *plan)
 {
     const struct cluster *cluster = &call->cluster;
     const struct node_profile *node = cluster->node;
@@ -366,16 +380,19 @@ static void plan_tree(const struct library_call *call, const struct protocol_num
 static void plan_in_switch(const struct library_call *call, struct library_plan *plan)
 {
     double ranks = ranks_of(call);
-    struct cluster_traffic traffic = { .switch_bytes = call->bytes * collective_bus_factor(ALL_REDUCE, ranks) };
-    plan->hbm_bytes = 2 * call->bytes * (1 + 1 / ranks); /* all read once by the switch, written once; own part staged */
+    struct cluster_traffic traffic = { .switch_bytes = call->bytes *
+                                                       collective_bus_factor(ALL_REDUCE, ranks) };
+    plan->hbm_bytes = 2 * call->bytes *
+                      (1 + 1 / ranks); /* all read once by the switch, written once; own part staged */
     plan->overlap = 1;
     add_steps(plan, 1, call->cluster.node->in_switch_latency, traffic);
 }
 
-void library_plan(const struct library_call *call, enum collective_algorithm algorithm, enum collective_protocol protocol,
-                  struct library_plan *plan)
+void library_plan(const struct library_call *call, enum collective_algorithm algorithm,
+                  enum collective_protocol protocol, struct library_plan *plan)
 {
-    SIM_ASSERT(library_can(call, algorithm, protocol), "%s has no %s", algorithm_words[algorithm], protocol_words[protocol]);
+    SIM_ASSERT(library_can(call, algorithm, protocol), "%s has no %s", algorithm_words[algorithm],
+               protocol_words[protocol]);
     const struct node_profile *node = call->cluster.node;
     struct protocol_numbers numbers = library_protocol(node, protocol);
     uint32_t channels = channel_count(node, call->bytes / numbers.channel_bytes);

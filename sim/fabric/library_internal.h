@@ -2,11 +2,25 @@
  * chooses. A plan is priced in collective.c. */
 #ifndef SIM_FABRIC_LIBRARY_INTERNAL_H
 #define SIM_FABRIC_LIBRARY_INTERNAL_H
-#include <stdbool.h>
 #include "sim/fabric/cluster_internal.h"
+#include <stdbool.h>
 
-enum collective_kind { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BROADCAST, SEND_RECV, COLLECTIVE_KINDS };
-enum collective_algorithm { ALGORITHM_RING, ALGORITHM_DIRECT, ALGORITHM_TREE, ALGORITHM_IN_SWITCH, ALGORITHMS };
+enum collective_kind {
+    ALL_REDUCE,
+    ALL_GATHER,
+    REDUCE_SCATTER,
+    ALL_TO_ALL,
+    BROADCAST,
+    SEND_RECV,
+    COLLECTIVE_KINDS
+};
+enum collective_algorithm {
+    ALGORITHM_RING,
+    ALGORITHM_DIRECT,
+    ALGORITHM_TREE,
+    ALGORITHM_IN_SWITCH,
+    ALGORITHMS
+};
 enum collective_protocol { PROTOCOL_SIMPLE, PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_LL64, PROTOCOLS };
 
 struct protocol_numbers {
@@ -34,11 +48,11 @@ struct library_plan {
     enum collective_protocol protocol;
     struct library_steps steps[LIBRARY_STEPS_MAX];
     int step_kinds;
-    double overlap;      /* exponent of the norm of latency and transfer in each step */
-    double fixed_us;     /* launch, and what happens once */
+    double overlap;  /* exponent of the norm of latency and transfer in each step */
+    double fixed_us; /* launch, and what happens once */
     struct cluster_wire wire;
     uint32_t channels;
-    double hbm_bytes;    /* read and written in one GPU's memory */
+    double hbm_bytes; /* read and written in one GPU's memory */
 };
 
 const char *collective_kind_text(enum collective_kind kind);
@@ -56,10 +70,12 @@ const char *collective_protocol_list(void);
 struct protocol_numbers library_protocol(const struct node_profile *node, enum collective_protocol protocol);
 
 /* Whether the library has this combination at all. */
-bool library_can(const struct library_call *call, enum collective_algorithm algorithm, enum collective_protocol protocol);
+bool library_can(const struct library_call *call, enum collective_algorithm algorithm,
+                 enum collective_protocol protocol);
 
 /* Whether it would choose it by itself (LL64 and over-limit direct algorithms only when forced). */
-bool library_considers(const struct library_call *call, enum collective_algorithm algorithm, enum collective_protocol protocol);
+bool library_considers(const struct library_call *call, enum collective_algorithm algorithm,
+                       enum collective_protocol protocol);
 
 /* Time that the library's own cost model expects, or a negative number where it has none (then what is really fastest
  * counts). Source of the form: NCCL src/graph/tuning.cc, ncclTopoTuneModel and ncclTopoGetAlgoTime. */
@@ -67,8 +83,8 @@ double library_expects_us(const struct library_call *call, enum collective_algor
                           enum collective_protocol protocol);
 
 /* Requires library_can(). */
-void library_plan(const struct library_call *call, enum collective_algorithm algorithm, enum collective_protocol protocol,
-                  struct library_plan *plan);
+void library_plan(const struct library_call *call, enum collective_algorithm algorithm,
+                  enum collective_protocol protocol, struct library_plan *plan);
 
 /* busbw / algbw of nccl-tests for `ranks`. */
 double collective_bus_factor(enum collective_kind kind, double ranks);

@@ -1,8 +1,8 @@
 #include "sim/fabric/network.h"
+#include "sim/core/status.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/core/status.h"
 
 struct fabric_network *fabric_network_create(void)
 {
@@ -45,15 +45,16 @@ static void *grow(void *array, size_t *capacity, size_t used, size_t count, size
 uint32_t fabric_network_add_link(struct fabric_network *network, const char *name, double capacity_gbs)
 {
     SIM_ASSERT(capacity_gbs > 0 && capacity_gbs < 1e12, "link %s: %g GB/s", name, capacity_gbs);
-    network->link = grow(network->link, &network->link_capacity, network->link_count, 1, sizeof *network->link);
+    network->link = grow(network->link, &network->link_capacity, network->link_count, 1,
+                         sizeof *network->link);
     struct fabric_link *link = &network->link[network->link_count];
     snprintf(link->name, sizeof link->name, "%s", name);
     link->capacity_gbs = capacity_gbs;
     return (uint32_t)network->link_count++;
 }
 
-size_t fabric_network_add_flow(struct fabric_network *network, const uint32_t *links, uint32_t link_count, double bytes,
-                               double multiplicity, double start_us)
+size_t fabric_network_add_flow(struct fabric_network *network, const uint32_t *links, uint32_t link_count,
+                               double bytes, double multiplicity, double start_us)
 {
     SIM_ASSERT(link_count >= 1 && link_count <= FABRIC_PATH_LINKS_MAX, "path of %u links", link_count);
     SIM_ASSERT(bytes >= 0 && bytes < 1e18, "flow of %g bytes", bytes);
@@ -65,8 +66,10 @@ size_t fabric_network_add_flow(struct fabric_network *network, const uint32_t *l
             SIM_ASSERT(links[i] != links[k], "link %s twice on a path", network->link[links[i]].name);
         }
     }
-    network->path = grow(network->path, &network->path_capacity, network->path_count, link_count, sizeof *network->path);
-    network->flow = grow(network->flow, &network->flow_capacity, network->flow_count, 1, sizeof *network->flow);
+    network->path = grow(network->path, &network->path_capacity, network->path_count, link_count,
+                         sizeof *network->path);
+    network->flow = grow(network->flow, &network->flow_capacity, network->flow_count, 1,
+                         sizeof *network->flow);
     network->flow[network->flow_count] = (struct fabric_flow){
         .path_first = network->path_count,
         .path_count = link_count,

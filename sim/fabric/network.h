@@ -38,7 +38,7 @@ void fabric_network_clear(struct fabric_network *network);   /* no links, no flo
 uint32_t fabric_network_add_link(struct fabric_network *network, const char *name, double capacity_gbs);
 
 /* Add a flow class over `links`. Requires (asserted): what struct fabric_flow says. Returns its index. */
-size_t fabric_network_add_flow(struct fabric_network *network, const uint32_t *links, uint32_t link_count, double bytes,
-                               double multiplicity, double start_us);
+size_t fabric_network_add_flow(struct fabric_network *network, const uint32_t *links, uint32_t link_count,
+                               double bytes, double multiplicity, double start_us);
 
 #endif

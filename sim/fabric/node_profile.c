@@ -1,4 +1,6 @@
 /* Reader of devices/nodes/NAME.json. Tables, not code, know the keys: see node_profile_internal.h. */
+#include "sim/core/hash.h"
+#include "sim/core/json.h"
 #include "sim/fabric/node_profile_internal.h"
 #include <math.h>
 #include <stdarg.h>
@@ -6,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/core/hash.h"
-#include "sim/core/json.h"
 
 #define NODE_PROFILE_SCHEMA "reckon.node/1"
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -30,19 +30,32 @@ struct text_row {
 };
 
 static const struct section_row sections[] = {
-#define SECTION_ROW(section, required, help) { #section, help, required, offsetof(struct node_profile, has_##section) },
+#define SECTION_ROW(section, required, help) \
+    { #section, help, required, offsetof(struct node_profile, has_##section) },
     NODE_PROFILE_SECTIONS(SECTION_ROW)
 #undef SECTION_ROW
 };
 
 static const struct number_row numbers[] = {
-#define NUMBER_ROW(section, key, unit, min, max, help)                                             \
-    { #section, #key, #section "." #key, unit, help, min, max, offsetof(struct node_profile, section##_##key) },
+#define NUMBER_ROW(section, key, unit, min, max, help) \
+    {                                                  \
+        #section,                                      \
+        #key,                                          \
+        #section "." #key,                             \
+        unit,                                          \
+        help,                                          \
+        min,                                           \
+        max,                                           \
+        offsetof(struct node_profile, section##_##key) \
+    },
     NODE_PROFILE_NUMBERS(NUMBER_ROW)
 #undef NUMBER_ROW
 };
 
-#define TEXT_ROW(field, help) { #field, help, offsetof(struct node_profile, field), sizeof(((struct node_profile *)0)->field) }
+#define TEXT_ROW(field, help)                                                                         \
+    {                                                                                                 \
+#field, help, offsetof(struct node_profile, field), sizeof(((struct node_profile *)0)->field) \
+    }
 static const struct text_row texts[] = {
     TEXT_ROW(name, "the name of this file without .json"),
     TEXT_ROW(title, "for reports"),
@@ -91,15 +104,16 @@ static enum sim_status check_keys(const struct reader *reader, const struct json
             k++;
         }
         if (k == known_count) {
-            return complain(reader, json_at(object, i), "unknown key %s.%s: must be one of %s", dotted, key, valid);
+            return complain(reader, json_at(object, i), "unknown key %s.%s: must be one of %s", dotted, key,
+                            valid);
         }
     }
     return SIM_OK;
 }
 
 /* The text under `key`, not empty; NULL after a complaint. */
-static const char *text_child(const struct reader *reader, const struct json *object, const char *dotted, const char *key,
-                              const char *help)
+static const char *text_child(const struct reader *reader, const struct json *object, const char *dotted,
+                              const char *key, const char *help)
 {
     const struct json *child = json_get(object, key);
     if (child == NULL || json_kind_of(child) != JSON_STRING || json_string(child)[0] == '\0') {
@@ -115,7 +129,8 @@ static enum sim_status read_origin(const struct reader *reader, const struct jso
     char kinds[96] = "";
     for (int k = 0; k < PROFILE_KINDS; k++) {
         size_t length = strlen(kinds);
-        snprintf(kinds + length, sizeof kinds - length, "%s%s", k == 0 ? "" : ", ", profile_kind_text((enum profile_kind)k));
+        snprintf(kinds + length, sizeof kinds - length, "%s%s", k == 0 ? "" : ", ",
+                 profile_kind_text((enum profile_kind)k));
     }
     const char *kind = text_child(reader, object, dotted, "kind", kinds);
     if (kind == NULL) {
@@ -134,21 +149,22 @@ static enum sim_status read_origin(const struct reader *reader, const struct jso
         return SIM_BAD_PROFILE;
     }
     meta->source = strdup(source);
-    return meta->source == NULL ? sim_fail(reader->error, SIM_NO_MEMORY, "%s: no memory", reader->path) : SIM_OK;
+    return meta->source == NULL ? sim_fail(reader->error, SIM_NO_MEMORY, "%s: no memory", reader->path)
+                                : SIM_OK;
 }
 
-static enum sim_status number_child(const struct reader *reader, const struct json *object, const struct number_row *row,
-                                    const char *key, double *value)
+static enum sim_status number_child(const struct reader *reader, const struct json *object,
+                                    const struct number_row *row, const char *key, double *value)
 {
     const struct json *child = json_get(object, key);
     if (child == NULL || json_kind_of(child) != JSON_NUMBER) {
-        return complain(reader, child == NULL ? object : child, "%s has no number %s: %s, %g to %g %s", row->dotted, key,
-                        row->help, row->min, row->max, row->unit);
+        return complain(reader, child == NULL ? object : child, "%s has no number %s: %s, %g to %g %s",
+                        row->dotted, key, row->help, row->min, row->max, row->unit);
     }
     *value = json_number(child);
     if (!(*value >= row->min && *value <= row->max)) {
-        return complain(reader, child, "%s: %s = %.10g %s is out of range: must be %g to %g", row->dotted, key, *value,
-                        row->unit, row->min, row->max);
+        return complain(reader, child, "%s: %s = %.10g %s is out of range: must be %g to %g", row->dotted,
+                        key, *value, row->unit, row->min, row->max);
     }
     if (strcmp(row->unit, "count") == 0 && *value != floor(*value)) {
         return complain(reader, child, "%s: %s = %.10g must be a whole number", row->dotted, key, *value);
@@ -156,7 +172,8 @@ static enum sim_status number_child(const struct reader *reader, const struct js
     return SIM_OK;
 }
 
-static enum sim_status read_number(const struct reader *reader, const struct json *object, const struct number_row *row)
+static enum sim_status read_number(const struct reader *reader, const struct json *object,
+                                   const struct number_row *row)
 {
     static const char *const known[] = { "value", "unit", "low", "high", "kind", "source" };
     struct profile_value_meta *meta = &reader->node->meta[row - numbers];
@@ -178,8 +195,8 @@ static enum sim_status read_number(const struct reader *reader, const struct jso
         return status;
     }
     if (!(meta->low <= *value && *value <= meta->high)) {
-        return complain(reader, object, "%s = %.10g %s lies outside its own low %.10g and high %.10g", row->dotted, *value,
-                        row->unit, meta->low, meta->high);
+        return complain(reader, object, "%s = %.10g %s lies outside its own low %.10g and high %.10g",
+                        row->dotted, *value, row->unit, meta->low, meta->high);
     }
     return read_origin(reader, object, row->dotted, meta);
 }
@@ -226,9 +243,10 @@ static enum sim_status read_section(const struct reader *reader, const struct js
     for (size_t i = 0; status == SIM_OK && i < COUNT_OF(numbers); i++) {
         if (strcmp(numbers[i].section, name) == 0) {
             const struct json *child = json_get(section, numbers[i].key);
-            status = child != NULL ? read_number(reader, child, &numbers[i])
-                                   : complain(reader, section, "%s is missing: %s, %g to %g %s", numbers[i].dotted,
-                                              numbers[i].help, numbers[i].min, numbers[i].max, numbers[i].unit);
+            status = child != NULL
+                         ? read_number(reader, child, &numbers[i])
+                         : complain(reader, section, "%s is missing: %s, %g to %g %s", numbers[i].dotted,
+                                    numbers[i].help, numbers[i].min, numbers[i].max, numbers[i].unit);
         }
     }
     return status == SIM_OK && is_topology ? read_topology_kind(reader, section) : status;
@@ -294,15 +312,16 @@ static enum sim_status check_combinations(const struct reader *reader, const str
                         node->link_usable, node->link_raw);
     }
     if (node->has_nic && node->nic_usable > node->nic_raw) {
-        return complain(reader, json_get(root, "nic"), "nic.usable = %g GB/s is above nic.raw = %g GB/s", node->nic_usable,
-                        node->nic_raw);
+        return complain(reader, json_get(root, "nic"), "nic.usable = %g GB/s is above nic.raw = %g GB/s",
+                        node->nic_usable, node->nic_raw);
     }
     if (node->has_in_switch && node->topology != NODE_SWITCHED) {
         return complain(reader, json_get(root, "in_switch"), "in_switch needs topology.kind = switched");
     }
     if (node->has_in_switch && node->in_switch_gpus_min > node->topology_gpus) {
-        return complain(reader, json_get(root, "in_switch"), "in_switch.gpus_min = %g is above topology.gpus = %g",
-                        node->in_switch_gpus_min, node->topology_gpus);
+        return complain(reader, json_get(root, "in_switch"),
+                        "in_switch.gpus_min = %g is above topology.gpus = %g", node->in_switch_gpus_min,
+                        node->topology_gpus);
     }
     return SIM_OK;
 }
@@ -421,13 +440,15 @@ double *node_profile_number(struct node_profile *node, const char *dotted_key)
 {
     for (size_t i = 0; i < NODE_NUMBERS; i++) {
         if (strcmp(numbers[i].dotted, dotted_key) == 0) {
-            return section_present(node, numbers[i].section) ? (double *)((char *)node + numbers[i].offset) : NULL;
+            return section_present(node, numbers[i].section) ? (double *)((char *)node + numbers[i].offset)
+                                                             : NULL;
         }
     }
     return NULL;
 }
 
-void node_profile_host_link(const struct node_profile *node, bool pinned, bool to_device, double *rate_gbs, double *fixed_us)
+void node_profile_host_link(const struct node_profile *node, bool pinned, bool to_device, double *rate_gbs,
+                            double *fixed_us)
 {
     *fixed_us = pinned ? node->host_fixed_pinned : node->host_fixed_pageable;
     if (pinned) {

@@ -5,6 +5,9 @@
  * start times are sleeps, because SimGrid shares a bottleneck in inverse proportion to latency. A class is as many actors
  * as it has members, at most MEMBERS_MAX in all.
  *
+ * SimGrid moves whole bytes. Sizes and start times are therefore scaled up by a power of two before the run and the
+ * times back down after it, so that what rounding loses is far below the 1e-9 that the engines are held to.
+ *
  * SimGrid gives no access to a flow's rate. A rate is read from a run in which that flow moves PROBE_BYTES and all others
  * far more: it ends before anything else changes. So rates cost a run per flow; finish times cost one. */
 #include "sim/fabric/engine.h"
@@ -20,9 +23,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define RECKON_CLANG_ASAN
+#endif
+#endif
+
 #define MEMBERS_MAX 20000
 #define PROBE_BYTES 1e6
 #define ENDLESS_BYTES 1e15
+#define SCALE_MAX 1048576.0 /* 2^20 */
+#define BYTES_MAX 4e18      /* of one flow after scaling: SimGrid counts in 64 bits */
 #define US_PER_S 1e6
 #define BYTES_PER_GB 1e9
 
@@ -31,6 +42,7 @@ struct simulation {
     const struct fabric_network *network;
     double *finish_s; /* [flow_count] of a class: when its last member ended */
     long probe;       /* flow whose rate is wanted, or -1 */
+    double scale;     /* of bytes and times */
     int result;       /* pipe */
 };
 static struct simulation simulation;
@@ -58,9 +70,11 @@ static void member_actor(int argc, char **argv)
     char from[32], to[32];
     snprintf(from, sizeof from, "s%zu", index);
     snprintf(to, sizeof to, "d%zu", index);
-    double bytes = simulation.probe < 0 ? flow->bytes : is_probe ? PROBE_BYTES : ENDLESS_BYTES;
+    double bytes = simulation.probe < 0 ? round(flow->bytes * simulation.scale)
+                   : is_probe           ? PROBE_BYTES
+                                        : ENDLESS_BYTES;
     if (simulation.probe < 0) {
-        sg_actor_sleep_until(flow->start_us / US_PER_S);
+        sg_actor_sleep_until(flow->start_us * simulation.scale / US_PER_S);
     }
     if (bytes > 0) {
         sg_host_sendto(sg_host_by_name(from), sg_host_by_name(to), bytes);
@@ -103,10 +117,13 @@ static void simgrid_load(const struct fabric_network *network)
         "reckon",
         "--log=root.thres:critical",
         "--cfg=network/model:CM02",
-        "--cfg=network/TCP-gamma:0",     /* else long paths are capped */
-        "--cfg=network/crosstraffic:0",  /* else 5% of the opposite direction */
-        "--cfg=maxmin/precision:1e-3",   /* B/s; the default crashes on large platforms */
+        "--cfg=network/TCP-gamma:0",    /* else long paths are capped */
+        "--cfg=network/crosstraffic:0", /* else 5% of the opposite direction */
+        "--cfg=maxmin/precision:1e-3",  /* B/s; the default crashes on large platforms */
         "--cfg=surf/precision:1e-12",
+#if defined(__SANITIZE_ADDRESS__) || defined(RECKON_CLANG_ASAN)
+        "--cfg=contexts/factory:thread", /* AddressSanitizer does not follow hand-made stacks */
+#endif
     };
     char *arguments[sizeof settings / sizeof settings[0] + 1] = { NULL };
     int count = sizeof settings / sizeof settings[0];
@@ -141,6 +158,17 @@ static void start_actors(void)
     }
 }
 
+static double largest_scale(const struct fabric_network *network)
+{
+    double scale = SCALE_MAX;
+    for (size_t f = 0; f < network->flow_count; f++) {
+        while (scale > 1 && network->flow[f].bytes * scale > BYTES_MAX) {
+            scale /= 2;
+        }
+    }
+    return scale;
+}
+
 static void child_finish_times(const struct fabric_network *network, int result)
 {
     simgrid_load(network);
@@ -148,11 +176,15 @@ static void child_finish_times(const struct fabric_network *network, int result)
     if (finish_s == NULL) {
         _exit(1);
     }
-    simulation = (struct simulation){ .network = network, .finish_s = finish_s, .probe = -1, .result = result };
+    simulation = (struct simulation){ .network = network,
+                                      .finish_s = finish_s,
+                                      .probe = -1,
+                                      .scale = largest_scale(network),
+                                      .result = result };
     start_actors();
     simgrid_run();
     for (size_t f = 0; f < network->flow_count; f++) {
-        finish_s[f] *= US_PER_S;
+        finish_s[f] *= US_PER_S / simulation.scale;
     }
     write_all(result, finish_s, network->flow_count * sizeof *finish_s);
     _exit(0);
@@ -168,7 +200,7 @@ static void child_rates(const struct fabric_network *network, int result)
             if (finish_s == NULL) {
                 _exit(1);
             }
-            simulation = (struct simulation){ network, finish_s, (long)f, result };
+            simulation = (struct simulation){ network, finish_s, (long)f, 1, result };
             start_actors();
             simgrid_run();
             _exit(1); /* the probe ends the process */
@@ -187,13 +219,15 @@ static enum sim_status check_size(const struct fabric_network *network, struct s
     for (size_t f = 0; f < network->flow_count; f++) {
         double multiplicity = network->flow[f].multiplicity;
         if (multiplicity != floor(multiplicity)) {
-            return sim_fail(error, SIM_UNSUPPORTED, "engine simgrid: a flow class of %g members must be whole", multiplicity);
+            return sim_fail(error, SIM_UNSUPPORTED,
+                            "engine simgrid: a flow class of %g members must be whole", multiplicity);
         }
         members += multiplicity;
     }
     if (members > MEMBERS_MAX) {
-        return sim_fail(error, SIM_UNSUPPORTED, "engine simgrid: %.0f flows are above its limit of %d; use --engine fluid",
-                        members, MEMBERS_MAX);
+        return sim_fail(error, SIM_UNSUPPORTED,
+                        "engine simgrid: %.0f flows are above its limit of %d; use --engine fluid", members,
+                        MEMBERS_MAX);
     }
     return SIM_OK;
 }
@@ -230,18 +264,21 @@ static enum sim_status run_child(const struct fabric_network *network,
     close(ends[0]);
     int ended = 0;
     if (child < 0 || waitpid(child, &ended, 0) != child || ended != 0 || had != wanted) {
-        return sim_fail(error, SIM_UNSUPPORTED, "engine simgrid: its process failed (status %d) on %zu flow classes", ended,
+        return sim_fail(error, SIM_UNSUPPORTED,
+                        "engine simgrid: its process failed (status %d) on %zu flow classes", ended,
                         network->flow_count);
     }
     return SIM_OK;
 }
 
-static enum sim_status simgrid_rates(const struct fabric_network *network, double *rate_gbs, struct sim_error *error)
+static enum sim_status simgrid_rates(const struct fabric_network *network, double *rate_gbs,
+                                     struct sim_error *error)
 {
     return run_child(network, child_rates, rate_gbs, error);
 }
 
-static enum sim_status simgrid_finish_times(const struct fabric_network *network, double *finish_us, struct sim_error *error)
+static enum sim_status simgrid_finish_times(const struct fabric_network *network, double *finish_us,
+                                            struct sim_error *error)
 {
     return run_child(network, child_finish_times, finish_us, error);
 }
