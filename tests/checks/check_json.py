@@ -15,15 +15,15 @@ import sys
 
 import jsonschema
 
-TRACE = "tests/fixtures/traces/dlrm_dcnv2_w1_r0.kineto.json.gz"
+TRACE = "tests/fixtures/traces/field/ok-minimal.json" # two kernels: the shape of the answer, not its content
 # One command per output kind; {trace} is replaced. Every kind of docs/design.md section 6 that exists has a line.
 COMMANDS = [
     "devices --json",
     "devices h200 --json",
     "devices --check devices/h200.json --json",
-    "kernel gather/random_rows row_bytes=256 table_mb=256 n=4194304 --device h200,mi350x --json",
+    "kernel gather/random_rows row_bytes=256 table_mb=64 n=65536 --device h200,mi350x --json",
     "predict {trace} --device mi350x,b200,h200 --json",
-    "validate calib/data/h200/gather.csv --device h200 --json",
+    "validate calib/data/h200/launch.csv --device h200 --json",
     "collective all_reduce 1048576 --node h200x8 --gpus 8 --json",
 ]
 
