@@ -432,6 +432,22 @@ static uint32_t opaque_bytes(const char *name)
     return at == NULL ? 0 : (uint32_t)strtoul(at + strlen("OpaqueType<"), NULL, 10);
 }
 
+/* The general kernel, for inputs that are not contiguous: an element at a time, its offset divided out of its index. */
+static bool build_strided_cat(struct recogniser *r, double elements, double bytes)
+{
+    recognised_as(r, "elementwise", "map");
+    param_number(r, "n", elements);
+    param_list(r, "bytes_in", &bytes, 1);
+    param_list(r, "bytes_out", &bytes, 1);
+    param_number(r, "valu", 18);
+    param_number(r, "sfu", 0);
+    param_text(r, "style", style_names[STRIDED]);
+    param_in_step_cache(r);
+    result_bytes(r, elements * bytes, elements * bytes, 0);
+    result_dtype(r, dtype_of_bytes((uint32_t)bytes));
+    return true;
+}
+
 static bool build_cat(struct recogniser *r)
 {
     if (r->tensors->argument_count == 0 || !r->tensors->arguments[0].is_list) {
@@ -466,6 +482,9 @@ static bool build_cat(struct recogniser *r)
     }
     if (count == 0) {
         return false;
+    }
+    if (strstr(r->site->name, "CatArrayBatchedCopy<") != NULL) {
+        return build_strided_cat(r, all, bytes);
     }
     recognised_as(r, "cat", "concat");
     param_number(r, "rows", rows);
