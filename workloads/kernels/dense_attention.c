@@ -1,17 +1,20 @@
 /* Flash attention. A workgroup keeps one tile (of Q forward, of K and V backward) and walks the other side in tiles that
  * are loaded ahead; scores never leave the unit. cuDNN's sm_90 kernels, which recorded steps show, are the pattern: as
  * many workgroups as units, two groups of waves with 64 rows each, three tiles of K and V in LDS; backward walks Q and dO
- * in tiles of 64 rows and adds dQ to an fp32 buffer by atomics, with one kernel before (row sums of dO x O, buffer
- * cleared) and one after (buffer to 16 bits).
+ * in tiles of 64 rows and adds dQ to an fp32 buffer by atomics, which a wave of its own issues from LDS, with one kernel
+ * before (row sums of dO x O, buffer cleared) and one after (buffer to 16 bits).
  *
  * Instruction counts per score, from the algorithm: forward one EX2 and 4 vector instructions (scale and subtract, max,
  * sum, half a conversion, half a select), plus the rescaling of the output tile once per step; backward one EX2 and 6
  * (scale and subtract, dP - delta, two products, two half conversions, half a select). */
+#include <stdlib.h>
 #include "workloads/kernels/dense_internal.h"
 
 #define SPANS_PER_OP 64u
 #define KEPT_ROWS 128u
 #define THREADS 256u
+#define ITEM_STEPS 1u    /* what starting and storing an item costs, in steps: for dealing items alone */
+#define ADD_BYTES 4096u /* that one atomic op covers */
 
 /* Rows of one tensor: [batch][head][row][depth]. */
 struct row_tensor {
@@ -24,10 +27,13 @@ struct flash {
     uint32_t kept, moving;                         /* rows of a tile */
     uint32_t stages, waves, lanes;
     bool causal, backward;
-    uint64_t tiles, items, rounds;                 /* kept tiles per head; items: over batch and heads */
+    uint64_t tiles, items, section;                /* kept tiles per head; items: over batch and heads */
+    uint64_t *first_item, *item_list;              /* by workgroup: its items are list[first[w] .. first[w + 1]) */
     uint32_t kept_loads, moving_loads, kept_stores;
     struct row_tensor kept_in[2], moving_in[4], kept_out[2], accumulated;
-    uint64_t first_flops, second_flops;            /* matrix work of a wave before and after the exponentials */
+    uint64_t first_flops, second_flops, third_flops; /* matrix work of a wave before and after the exponentials, and
+                                                        after the waves have met (backward) */
+    uint32_t score_lds;                            /* P and dS through LDS, a wave and step */
     uint32_t score_valu, score_sfu, store_valu;
     uint8_t dtype;
 };
@@ -38,22 +44,22 @@ struct item {
     uint64_t head, row, first, count; /* head over the batch; first kept row; moving tiles [first, first + count) */
 };
 
-/* Tiles of a head follow each other, the one with most work first. */
-static bool item_of(const struct flash *flash, const struct wave_program *program, uint64_t workgroup, uint64_t round,
-                    struct item *item)
+/* Items in the order in which they are handed out: sections of heads that fill the workgroups twice, so that their K and V
+ * stay in the caches; in a section the longest tiles of all heads first. */
+static struct item item_at(const struct flash *flash, uint64_t index)
 {
-    uint64_t index = round * program->workgroups + workgroup;
-    if (index >= flash->items) {
-        return false;
-    }
-    uint64_t rank = index % flash->tiles, tile = flash->backward ? rank : flash->tiles - 1 - rank;
+    struct item item_found, *item = &item_found;
+    uint64_t heads = flash->batch * flash->heads, section = index / (flash->section * flash->tiles);
+    uint64_t in_section = index % (flash->section * flash->tiles);
+    uint64_t section_heads = min_u64(flash->section, heads - section * flash->section);
+    uint64_t rank = in_section / section_heads, tile = flash->backward ? rank : flash->tiles - 1 - rank;
     uint64_t all = ceil_div(flash->moving_rows, flash->moving);
-    item->head = index / flash->tiles;
+    item->head = section * flash->section + in_section % section_heads;
     item->row = tile * flash->kept;
     item->first = 0;
     item->count = all;
     if (!flash->causal) {
-        return true;
+        return item_found;
     }
     if (flash->backward) { /* queries from the first that sees this key on; the last query sees the last key */
         uint64_t ahead = flash->kept_rows - flash->moving_rows; /* keys that every query sees */
@@ -64,7 +70,79 @@ static bool item_of(const struct flash *flash, const struct wave_program *progra
         uint64_t seen = end + flash->moving_rows > flash->kept_rows ? end + flash->moving_rows - flash->kept_rows : 1;
         item->count = min_u64(all, ceil_div(seen, flash->moving));
     }
+    return item_found;
+}
+
+/* The round-th item of a workgroup; false beyond its last. */
+static bool item_of(const struct flash *flash, uint64_t workgroup, uint64_t round, struct item *item)
+{
+    uint64_t at = flash->first_item[workgroup] + round;
+    if (at >= flash->first_item[workgroup + 1]) {
+        return false;
+    }
+    *item = item_at(flash, flash->item_list[at]);
     return true;
+}
+
+/* Deal the items: each goes to the workgroup that will be free first, as a scheduler that hands them out one by one would
+ * have it. A heap of workgroups by their work so far, ties by index. */
+struct queue_entry {
+    uint64_t steps;
+    uint32_t workgroup;
+};
+
+static bool comes_before(struct queue_entry a, struct queue_entry b)
+{
+    return a.steps < b.steps || (a.steps == b.steps && a.workgroup < b.workgroup);
+}
+
+static void sift_down(struct queue_entry *heap, size_t count)
+{
+    for (size_t at = 0, child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count && comes_before(heap[child + 1], heap[child]);
+        if (!comes_before(heap[child], heap[at])) {
+            return;
+        }
+        struct queue_entry lower = heap[at];
+        heap[at] = heap[child];
+        heap[child] = lower;
+    }
+}
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+    SIM_ASSERT(memory != NULL, "attention: no memory for %zu items", count);
+    return memory;
+}
+
+static void deal_items(struct flash *flash, struct wave_program *program)
+{
+    size_t workgroups = (size_t)program->workgroups;
+    uint32_t *owner = allocate(flash->items, sizeof *owner);
+    struct queue_entry *heap = allocate(workgroups, sizeof *heap);
+    flash->first_item = allocate(workgroups + 1, sizeof *flash->first_item);
+    flash->item_list = allocate(flash->items, sizeof *flash->item_list);
+    kernel_program_adopt(program, flash->first_item, free);
+    kernel_program_adopt(program, flash->item_list, free);
+    for (size_t w = 0; w < workgroups; w++) {
+        heap[w].workgroup = (uint32_t)w;
+    }
+    for (uint64_t i = 0; i < flash->items; i++) {
+        owner[i] = heap[0].workgroup;
+        flash->first_item[owner[i] + 1]++;
+        heap[0].steps += item_at(flash, i).count + ITEM_STEPS;
+        sift_down(heap, workgroups);
+    }
+    for (size_t w = 0; w < workgroups; w++) {
+        flash->first_item[w + 1] += flash->first_item[w];
+        heap[w].steps = flash->first_item[w]; /* from here on: where the workgroup's next item goes */
+    }
+    for (uint64_t i = 0; i < flash->items; i++) {
+        flash->item_list[heap[owner[i]].steps++] = i;
+    }
+    free(owner);
+    free(heap);
 }
 
 /* ---- loads and stores: lists of rows, dealt to the waves ---- */
@@ -98,46 +176,68 @@ static uint64_t rows_op_count(const struct flash *flash, uint32_t tensor_count, 
 }
 
 /* ---- the walk ----
- * r[0], r[1]: round and step of the item in use. r[2], r[3]: of the next load. r[4]: load op within it. r[5]: store op.
- * pc: phase. trip counts steps over all items of the wave. Loads of an item: step 0 is its kept tile together with the
- * first moving tile. */
-enum { PHASE_START, PHASE_FILL, PHASE_FIRST, PHASE_LOADS, PHASE_ADD, PHASE_SECOND, PHASE_LAST_ADD, PHASE_EPILOGUE, PHASE_STORE };
+ * r[0], r[1]: round and step of the item in use. r[2], r[3]: of the next load of a moving tile. r[4]: load op within it.
+ * r[5]: op of the kept tile, or store op. pc: phase. trip counts steps over all items of the wave. */
+enum {
+    PHASE_START,
+    PHASE_FILL,
+    PHASE_KEPT,
+    PHASE_FIRST,
+    PHASE_LOADS,
+    PHASE_SECOND,
+    PHASE_MEET,
+    PHASE_THIRD,
+    PHASE_EPILOGUE,
+    PHASE_STORE,
+    PHASE_NEXT
+};
+
+/* From the last matrix instruction to probabilities: the unit's pipeline (about 100 cycles), the row maximum over a lane's
+ * scores and two shuffles, the last exponentials and conversions. */
+#define SCORE_CHAIN_CYCLES 250u
 
 struct walk {
     const struct flash *flash;
-    const struct wave_program *program;
     struct wave_state *state;
     struct wave_op *op;
     uint64_t limit;
 };
 
-/* Load ops of step `step` of an item. The step's index 0 carries the kept tile too, unless the window starts later. */
-static uint64_t load_op_count(const struct walk *walk, const struct item *item, uint64_t step, bool kept)
+/* Load ops of step `step` of an item. */
+static uint64_t load_op_count(const struct walk *walk, const struct item *item, uint64_t step)
 {
     const struct flash *flash = walk->flash;
-    uint32_t wave = walk->state->wave;
-    uint64_t count = rows_op_count(flash, flash->moving_loads, flash->moving_rows,
-                                   (item->first + step) * flash->moving, flash->moving, wave);
-    return count + (kept ? rows_op_count(flash, flash->kept_loads, flash->kept_rows, item->row, flash->kept, wave) : 0);
+    return rows_op_count(flash, flash->moving_loads, flash->moving_rows, (item->first + step) * flash->moving,
+                         flash->moving, walk->state->wave);
 }
 
-static void load_op(const struct walk *walk, const struct item *item, uint64_t step, bool kept, uint64_t part)
+static void load_begin(const struct walk *walk)
 {
-    const struct flash *flash = walk->flash;
-    uint64_t kept_ops = kept ? rows_op_count(flash, flash->kept_loads, flash->kept_rows, item->row, flash->kept,
-                                             walk->state->wave)
-                             : 0;
-    bool any = part < kept_ops
-                   ? rows_op(flash, flash->kept_in, flash->kept_loads, item->head, flash->kept_rows, item->row,
-                             flash->kept, walk->state->wave, part, walk->op)
-                   : rows_op(flash, flash->moving_in, flash->moving_loads, item->head, flash->moving_rows,
-                             (item->first + step) * flash->moving, flash->moving, walk->state->wave, part - kept_ops,
-                             walk->op);
-    SIM_ASSERT(any, "load op %llu does not exist", (unsigned long long)part);
     op_begin(walk->op, WAVE_LOAD, WAVE_NO_WAIT);
     op_work(walk->op, 6, 0, 0);
-    op_lanes(walk->op, flash->lanes);
+    op_lanes(walk->op, walk->flash->lanes);
     walk->op->cache = WAVE_CACHE_L2;
+}
+
+static void load_op(const struct walk *walk, const struct item *item, uint64_t step, uint64_t part)
+{
+    const struct flash *flash = walk->flash;
+    bool any = rows_op(flash, flash->moving_in, flash->moving_loads, item->head, flash->moving_rows,
+                       (item->first + step) * flash->moving, flash->moving, walk->state->wave, part, walk->op);
+    SIM_ASSERT(any, "load op %llu does not exist", (unsigned long long)part);
+    load_begin(walk);
+}
+
+/* The kept tile has one buffer: it is loaded when the item before is done with it, and its latency shows. */
+static bool kept_op(const struct walk *walk, const struct item *item, uint64_t part)
+{
+    const struct flash *flash = walk->flash;
+    if (!rows_op(flash, flash->kept_in, flash->kept_loads, item->head, flash->kept_rows, item->row, flash->kept,
+                 walk->state->wave, part, walk->op)) {
+        return false;
+    }
+    load_begin(walk);
+    return true;
 }
 
 /* Steps between the one in use and the next load: walked, for items differ in length. */
@@ -146,7 +246,7 @@ static uint64_t steps_ahead(const struct walk *walk)
     const struct wave_state *state = walk->state;
     struct item item;
     uint64_t ahead = 0, round = state->r[0], step = state->r[1];
-    while (round < state->r[2] && item_of(walk->flash, walk->program, state->workgroup, round, &item)) {
+    while (round < state->r[2] && item_of(walk->flash, state->workgroup, round, &item)) {
         ahead += item.count - step;
         step = 0;
         round++;
@@ -154,26 +254,19 @@ static uint64_t steps_ahead(const struct walk *walk)
     return ahead + (state->r[3] - step);
 }
 
-/* Does the load of (round, step) bring the kept tile? A window that starts inside an item needs it too. */
-static bool brings_kept(const struct wave_state *state, uint64_t trip, const struct wave_window *window)
-{
-    return state->r[3] == 0 || trip == window->trip_first;
-}
-
 /* Issue a load op of the steps fewer than `ahead` before the one in use; false when none is left. */
-static bool issue_load(const struct walk *walk, const struct wave_window *window, uint64_t ahead)
+static bool issue_load(const struct walk *walk, uint64_t ahead)
 {
     struct wave_state *state = walk->state;
     struct item item;
     for (;;) {
         uint64_t now = steps_ahead(walk);
         if (now >= ahead || state->trip + now >= walk->limit ||
-            !item_of(walk->flash, walk->program, state->workgroup, state->r[2], &item)) {
+            !item_of(walk->flash, state->workgroup, state->r[2], &item)) {
             return false;
         }
-        bool kept = brings_kept(state, state->trip + now, window);
-        if (state->r[4] < load_op_count(walk, &item, state->r[3], kept)) {
-            load_op(walk, &item, state->r[3], kept, state->r[4]++);
+        if (state->r[4] < load_op_count(walk, &item, state->r[3])) {
+            load_op(walk, &item, state->r[3], state->r[4]++);
             return true;
         }
         state->r[4] = 0;
@@ -190,9 +283,9 @@ static uint8_t loads_after(const struct walk *walk)
     const struct wave_state *state = walk->state;
     struct item item;
     uint64_t count = 0, round = state->r[0], step = state->r[1] + 1;
-    while (item_of(walk->flash, walk->program, state->workgroup, round, &item)) {
+    while (item_of(walk->flash, state->workgroup, round, &item)) {
         for (; step < item.count && (round < state->r[2] || step < state->r[3]); step++) {
-            count += load_op_count(walk, &item, step, step == 0);
+            count += load_op_count(walk, &item, step);
         }
         if (round >= state->r[2]) {
             break;
@@ -205,7 +298,7 @@ static uint8_t loads_after(const struct walk *walk)
 
 static bool current_item(const struct walk *walk, struct item *item)
 {
-    return item_of(walk->flash, walk->program, walk->state->workgroup, walk->state->r[0], item);
+    return item_of(walk->flash, walk->state->workgroup, walk->state->r[0], item);
 }
 
 /* Skip whole items before the window. */
@@ -234,17 +327,21 @@ static void matrix_op(const struct walk *walk, uint8_t wait, bool wait_matrix, u
     op_lanes(walk->op, walk->flash->lanes);
 }
 
-/* Add this wave's rows of dQ of moving tile `step`: fp32, contiguous; waits for the product that makes them. */
-static bool add_op(const struct walk *walk, const struct item *item, uint64_t step)
+/* The part-th op that adds dQ of moving tile `step`: fp32, ADD_BYTES of whole rows; false when there is none. */
+static bool add_op(const struct walk *walk, const struct item *item, uint64_t step, uint64_t part)
 {
     const struct flash *flash = walk->flash;
-    if (!rows_op(flash, &flash->accumulated, 1, item->head, flash->moving_rows, (item->first + step) * flash->moving,
-                 flash->moving, walk->state->wave, 0, walk->op)) {
+    uint64_t rows = max_u64(1, ADD_BYTES / flash->accumulated.row_bytes);
+    uint64_t tile = (item->first + step) * flash->moving, row = tile + part * rows;
+    uint64_t end = min_u64(min_u64(flash->moving_rows, tile + flash->moving), row + rows);
+    if (row >= end) {
         return false;
+    }
+    for (; row < end; row++) {
+        add_row(&flash->accumulated, flash, item->head, flash->moving_rows, row, walk->op);
     }
     op_begin(walk->op, WAVE_ATOMIC, WAVE_NO_WAIT);
     op_work(walk->op, 8, 0, 0);
-    walk->op->wait_matrix = 1;
     walk->op->atomic_type = WAVE_ATOMIC_FP32;
     walk->op->element_bytes = 4;
     op_lanes(walk->op, flash->lanes);
@@ -284,34 +381,45 @@ static bool walk_phase(const struct walk *walk, const struct wave_window *window
     struct item item;
     bool exists = current_item(walk, &item);
     SIM_ASSERT(exists, "step %llu belongs to no item", (unsigned long long)state->trip);
-    bool last = state->r[1] + 1 == item.count;
+    bool last = state->r[1] + 1 == item.count, begins = state->r[1] == 0 || state->trip == window->trip_first;
     switch (state->pc) {
     case PHASE_FILL:
-        state->pc = issue_load(walk, window, flash->stages - 1) ? PHASE_FILL : PHASE_FIRST;
+        state->pc = issue_load(walk, flash->stages - 1) ? PHASE_FILL : PHASE_KEPT;
         return state->pc == PHASE_FILL;
+    case PHASE_KEPT:
+        if (begins && kept_op(walk, &item, state->r[5]++)) {
+            return true;
+        }
+        state->r[5] = 0;
+        state->pc = PHASE_FIRST;
+        return false;
     case PHASE_FIRST:
-        matrix_op(walk, loads_after(walk), false, flash->first_flops);
+        matrix_op(walk, begins ? 0 : loads_after(walk), false, flash->first_flops);
         state->pc = PHASE_LOADS;
         return true;
     case PHASE_LOADS:
-        state->pc = issue_load(walk, window, flash->stages) ? PHASE_LOADS : PHASE_ADD;
+        state->pc = issue_load(walk, flash->stages) ? PHASE_LOADS : PHASE_SECOND;
         return state->pc == PHASE_LOADS;
-    case PHASE_ADD:
-        state->pc = PHASE_SECOND;
-        return flash->backward && state->r[1] > 0 && state->trip > window->trip_first && add_op(walk, &item, state->r[1] - 1);
     case PHASE_SECOND:
         matrix_op(walk, WAVE_NO_WAIT, true, flash->second_flops);
-        op_work(walk->op, 12, flash->score_valu, 60);
+        op_work(walk->op, 12, flash->score_valu, SCORE_CHAIN_CYCLES);
         walk->op->sfu_slots = (uint16_t)flash->score_sfu;
         walk->op->work_units = 1;
-        state->pc = last ? PHASE_LAST_ADD : PHASE_STORE + 1;
+        state->pc = flash->backward ? PHASE_MEET : last ? PHASE_EPILOGUE : PHASE_NEXT;
         return true;
-    case PHASE_LAST_ADD:
-        state->pc = PHASE_EPILOGUE;
-        return flash->backward && add_op(walk, &item, state->r[1]);
+    case PHASE_MEET: /* dS of all waves is in LDS before dK and dQ are made of it */
+        op_begin(walk->op, WAVE_BARRIER, WAVE_NO_WAIT);
+        op_work(walk->op, 8, 0, 0);
+        walk->op->lds_bytes = flash->score_lds;
+        state->pc = PHASE_THIRD;
+        return true;
+    case PHASE_THIRD:
+        matrix_op(walk, WAVE_NO_WAIT, false, flash->third_flops);
+        state->pc = last ? PHASE_EPILOGUE : PHASE_NEXT;
+        return true;
     case PHASE_EPILOGUE:
         matrix_op(walk, WAVE_NO_WAIT, true, 0);
-        op_work(walk->op, 20, flash->store_valu, 60);
+        op_work(walk->op, 20, flash->store_valu, SCORE_CHAIN_CYCLES);
         state->pc = PHASE_STORE;
         return true;
     case PHASE_STORE:
@@ -326,11 +434,32 @@ static bool walk_phase(const struct walk *walk, const struct wave_window *window
     }
 }
 
-static uint64_t wave_steps(const struct flash *flash, const struct wave_program *program, uint64_t workgroup)
+/* The wave that adds dQ: it meets the others once a step and then adds the tile, which they made in the step before; its
+ * queue is short, so that its step simply follows the meeting. */
+static bool writer_phase(const struct walk *walk)
+{
+    struct wave_state *state = walk->state;
+    struct item item;
+    bool exists = current_item(walk, &item);
+    SIM_ASSERT(exists, "step %llu belongs to no item", (unsigned long long)state->trip);
+    if (state->pc == PHASE_FILL) {
+        op_begin(walk->op, WAVE_BARRIER, WAVE_NO_WAIT);
+        op_work(walk->op, 4, 0, 0);
+        state->pc = PHASE_STORE;
+        return true;
+    }
+    if (add_op(walk, &item, state->r[1], state->r[5]++)) {
+        return true;
+    }
+    next_step(walk, &item);
+    return false;
+}
+
+static uint64_t wave_steps(const struct flash *flash, uint64_t workgroup)
 {
     uint64_t steps = 0;
     struct item item;
-    for (uint64_t round = 0; item_of(flash, program, workgroup, round, &item); round++) {
+    for (uint64_t round = 0; item_of(flash, workgroup, round, &item); round++) {
         steps += item.count;
     }
     return steps;
@@ -339,13 +468,14 @@ static uint64_t wave_steps(const struct flash *flash, const struct wave_program 
 static void flash_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
                        struct wave_op *op)
 {
-    struct walk walk = { program->context, program, state, op, window->trip_limit };
+    struct walk walk = { program->context, state, op, window->trip_limit };
     struct item item;
     if (state->pc == PHASE_START) {
         start(&walk, window);
     }
     while (state->trip < walk.limit && current_item(&walk, &item)) {
-        if (walk_phase(&walk, window)) {
+        bool writes = state->wave == walk.flash->waves;
+        if (writes ? writer_phase(&walk) : walk_phase(&walk, window)) {
             return;
         }
     }
@@ -449,19 +579,24 @@ static void flash_finish(struct kernel_build *build, struct wave_program *progra
     flash->tiles = ceil_div(flash->kept_rows, flash->kept);
     flash->items = flash->tiles * p->batch * p->heads;
     program->workgroups = min_u64(build->machine->units, flash->items);
-    program->waves_per_workgroup = flash->waves;
-    program->registers_per_lane = flash->lanes < 64 ? 232 : 256;
+    program->waves_per_workgroup = flash->waves + flash->backward;
+    flash->section = ceil_div(2 * program->workgroups, flash->tiles);
+    deal_items(flash, program);
+    program->registers_per_lane = 168; /* of the launch; consumers take more from the waves that only move data */
     uint64_t product = 2ull * flash->kept * flash->moving * p->depth / flash->waves;
     double scores = (double)flash->kept * flash->moving / (double)threads;
     double outputs = (double)flash->kept * (double)p->depth / (double)threads;
     flash->first_flops = flash->backward ? 2 * product : product;
-    flash->second_flops = flash->backward ? 3 * product : product;
+    flash->second_flops = product;
+    flash->third_flops = flash->backward ? 2 * product : 0;
+    double handed = (double)flash->moving * (double)p->depth * 4 / flash->waves; /* dQ on its way to the writer */
+    flash->score_lds = (uint32_t)(scores * flash->lanes * 2 * p->bytes + 2 * handed);
     flash->score_sfu = slots16(scores);
     flash->score_valu = slots16(flash->backward ? 6 * scores : 4 * scores + outputs);
     flash->store_valu = slots16(outputs * (flash->backward ? 3 : 2));
     uint64_t units = 0, longest = 0;
     for (uint64_t w = 0; w < program->workgroups; w++) {
-        uint64_t steps = wave_steps(flash, program, w);
+        uint64_t steps = wave_steps(flash, w);
         units += steps;
         if (steps > longest) {
             longest = steps;
@@ -470,7 +605,8 @@ static void flash_finish(struct kernel_build *build, struct wave_program *progra
     }
     program->work_units_total = units * flash->waves;
     program->trips_per_wave = units / program->workgroups >= 8 ? units / program->workgroups : 0;
-    program->longest_wave_trips = longest * program->workgroups != units ? longest : 0; /* steps cost alike */
+    bool uneven = (double)longest * (double)program->workgroups > 1.05 * (double)units; /* steps cost alike */
+    program->longest_wave_trips = uneven ? longest : 0;
 }
 
 static void add_attention(struct kernel_build *build, struct wave_program *program)

@@ -154,7 +154,7 @@ static void columns_next(const struct wave_program *program, const struct wave_w
     if (state->pc == 2) {
         state->pc = 3;
         op_begin(op, WAVE_COMPUTE, 0);
-        op_work(op, columns->after.issue, columns->after.valu, columns->after.latency_cycles);
+        op_work(op, columns->start_issue + columns->after.issue, columns->after.valu, columns->after.latency_cycles);
         op->lds_bytes = columns->after.lds_bytes;
         return;
     }
@@ -169,8 +169,8 @@ static void columns_next(const struct wave_program *program, const struct wave_w
     if (state->pc == 4) {
         if (!columns->partial &&
             dense_meeting_step(&columns->meeting, state->workgroup % columns->strips,
-                               (uint32_t)split_of(columns, state), state->wave,
-                               (uint64_t)columns->width * columns->vector, (uint32_t)state->r[3]++, op)) {
+                               (uint32_t)split_of(columns, state), state->wave, program->waves_per_workgroup,
+                               (uint64_t)columns->width * columns->vector, state->r[3]++, op)) {
             return;
         }
         state->pc = 5;

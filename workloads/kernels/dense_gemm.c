@@ -1,22 +1,26 @@
 /* Matrix products. One program serves every tile kernel: a workgroup owns output tiles, walks K with `stages` of
- * prefetch, feeds the matrix unit asynchronously and stores the tile.
+ * prefetch, feeds the matrix unit asynchronously and stores the tile. Three ways to bring operands:
  *
- * async:    operand tiles go to LDS without passing registers (TMA, direct-to-LDS), so only bytes, matrix work and the
- *           depth of the prefetch matter. Kernels that fill LDS are persistent: as many workgroups as units, each with
- *           several tiles, whose loads run ahead across tiles.
- * register: rows that are not 16 B apart, or operands that the matrix unit cannot read from LDS as they lie. Loads pass
- *           registers with bounds checks per access, one step ahead, with a barrier a step; the matrix instructions with
- *           register operands reach a part of the rate (`register_rate`).
+ * async:    whole tiles go to LDS in bulk (TMA, direct-to-LDS) and the matrix unit reads them there, so only bytes, matrix
+ *           work and the depth of the prefetch matter. Kernels that fill LDS are persistent: as many workgroups as units,
+ *           each with several tiles, whose loads run ahead across tiles.
+ * copies:   rows of A, B or C that are not 16 B apart, or operands that the matrix unit cannot read from LDS as they lie.
+ *           Lanes copy 4 to 16 B each into LDS, some steps ahead, with a barrier a step; matrix instructions take their
+ *           operands from registers, at a part of the rate (`register_rate`).
+ * register: the same where rows are 2 B apart, less than such a copy can move: loads pass registers, one step ahead.
  *
  * Neighbouring workgroups of a cluster share tiles: each loads its part and the hardware delivers it to all.
  * The tile rule weighs rounds of tiles over the units, matrix time and operand time of a step; see tile_cost. */
 #include <stdio.h>
 #include "workloads/kernels/dense_internal.h"
 
+/* Share of the matrix rate that instructions with register operands reach. Luo et al., Dissecting the NVIDIA Hopper
+ * Architecture through Microbenchmarking, arXiv:2501.12084: mma reaches 63% of what wgmma does. */
+#define REGISTER_RATE 0.63
 #define SIZE_MAX_GEMM (1ull << 28)
 #define SPANS_PER_OP 64u
 
-enum gemm_style { GEMM_AUTO, GEMM_ASYNC, GEMM_REGISTER };
+enum gemm_style { GEMM_AUTO, GEMM_ASYNC, GEMM_COPIES, GEMM_REGISTER };
 
 /* How a number type runs: its own unit, or what it is emulated by. */
 struct matrix_type {
@@ -48,7 +52,7 @@ struct gemm {
     uint64_t clusters_m, clusters_n, items, rounds; /* items: clusters of tiles, over batch and split */
     uint64_t group;           /* rows of clusters walked together */
     uint32_t waves, lanes;
-    bool registers;
+    enum gemm_style style;
     uint8_t dtype;
     uint64_t step_flops;      /* matrix work of a wave in a step */
     uint32_t step_issue, step_valu, step_lds;
@@ -192,7 +196,7 @@ static void load_spans(const struct gemm *gemm, const struct wave_program *progr
         uint64_t index = lines->first + (of_a ? i : i - a.count) * operand->pitch;
         op_span(op, operand->base + index * gemm->bytes, lines->length * gemm->bytes);
     }
-    op->cache = gemm->registers ? WAVE_CACHE_L1 : WAVE_CACHE_L2;
+    op->cache = gemm->style == GEMM_REGISTER ? WAVE_CACHE_L1 : WAVE_CACHE_L2;
 }
 
 /* ---- the program ----
@@ -310,10 +314,10 @@ static bool walk_phase(const struct walk *walk)
         if (issue_load(walk, state->trip + gemm->tile.stages)) {
             return true;
         }
-        state->r[2] = gemm->registers ? PHASE_BARRIER : PHASE_EPILOGUE;
+        state->r[2] = gemm->style == GEMM_ASYNC ? PHASE_EPILOGUE : PHASE_BARRIER;
         return false;
     case PHASE_BARRIER:
-        op_begin(walk->op, WAVE_BARRIER, 0);
+        op_begin(walk->op, WAVE_BARRIER, loads_after(walk, state->trip + 1));
         op_work(walk->op, 4, 0, 0);
         walk->op->wait_matrix = 1;
         walk->op->lds_bytes = gemm->step_lds;
@@ -361,6 +365,7 @@ static void gemm_next(const struct wave_program *program, const struct wave_wind
 
 #define UNIT_FILL_RATE 40.0   /* operand bytes per cycle that a unit can count on from L2 when all ask */
 #define LDS_RATE 128.0        /* bytes per cycle that LDS feeds the matrix unit with */
+#define OVERLAP_LOSS 0.25    /* of the shorter of operand and matrix time that is not hidden behind the longer */
 #define TILE_START_CYCLES 1200.0 /* first operands of a tile, and its store */
 #define SPLIT_CYCLES 4000.0   /* the launch that adds partial results up */
 
@@ -368,7 +373,8 @@ struct shape {
     uint64_t m, n, k, batch;
     struct matrix_type type;
     uint32_t units, lanes, lds_bytes, multicast;
-    bool registers;
+    uint32_t width; /* bytes of a lane's copy */
+    enum gemm_style style;
     double register_rate;
 };
 
@@ -377,7 +383,7 @@ static double step_cycles(const struct shape *shape, const struct gemm_tile *til
 {
     double wide = tile->m > tile->n ? tile->m : tile->n, narrow = tile->m > tile->n ? tile->n : tile->m;
     double flops = 2.0 * tile->m * tile->n * tile->k * shape->type.products;
-    double multiply = flops / (shape->type.rate * (shape->registers ? shape->register_rate : 1));
+    double multiply = flops / (shape->type.rate * (shape->style == GEMM_ASYNC || shape->type.dtype == WAVE_FP32 ? 1 : shape->register_rate));
     double read = wide / 64 * (64 + narrow) * tile->k * shape->type.bytes / LDS_RATE;
     return multiply > read ? multiply : read;
 }
@@ -395,7 +401,8 @@ static double tile_cost(const struct shape *shape, const struct gemm_tile *tile)
     double fetched = (double)tile->m / tile->cluster_n + (double)tile->n / tile->cluster_m;
     double fill = fetched * tile->k * shape->type.bytes / UNIT_FILL_RATE, matrix = step_cycles(shape, tile);
     double rounds = (double)ceil_div((uint64_t)tiles, (uint64_t)shape->units);
-    double cycles = rounds * (steps * (fill > matrix ? fill : matrix) + TILE_START_CYCLES / (double)per_unit) +
+    double longer = fill > matrix ? fill : matrix, shorter = fill > matrix ? matrix : fill;
+    double cycles = rounds * (steps * (longer + OVERLAP_LOSS * shorter) + TILE_START_CYCLES / (double)per_unit) +
                     TILE_START_CYCLES;
     double c_bytes = (double)(shape->m * shape->n * shape->batch);
     double stores = c_bytes * (tile->split > 1 ? 8.0 * tile->split : shape->type.out_bytes);
@@ -405,17 +412,18 @@ static double tile_cost(const struct shape *shape, const struct gemm_tile *tile)
 /* As deep a prefetch as LDS holds beside an epilogue buffer, 2 to 12 steps. */
 static uint32_t stages_for(const struct shape *shape, const struct gemm_tile *tile)
 {
-    if (shape->registers) {
+    if (shape->style == GEMM_REGISTER) {
         return 2;
     }
+    uint32_t most = shape->style == GEMM_COPIES ? 4 : 12;
     uint64_t step = (uint64_t)(tile->m + tile->n) * tile->k * shape->type.bytes;
     uint64_t room = shape->lds_bytes > 16384 ? shape->lds_bytes - 16384 : shape->lds_bytes;
-    return (uint32_t)max_u64(2, min_u64(12, room / step));
+    return (uint32_t)max_u64(2, min_u64(most, room / step));
 }
 
 static void cluster_for(const struct shape *shape, struct gemm_tile *tile)
 {
-    bool pair = shape->multicast > 1 && !shape->registers;
+    bool pair = shape->multicast > 1 && shape->style == GEMM_ASYNC;
     bool over_n = tile->m >= tile->n; /* share the larger operand tile */
     tile->cluster_n = pair && over_n && ceil_div(shape->n, tile->n) % 2 == 0 ? 2 : 1;
     tile->cluster_m = pair && tile->cluster_n == 1 && ceil_div(shape->m, tile->m) % 2 == 0 ? 2 : 1;
@@ -424,7 +432,7 @@ static void cluster_for(const struct shape *shape, struct gemm_tile *tile)
 static bool tile_is_possible(const struct shape *shape, const struct gemm_tile *tile)
 {
     bool accumulators = (uint64_t)tile->m * tile->n <= (uint64_t)shape->lanes * 1024; /* 128 (256) a lane, 256 lanes */
-    bool wide = tile->m >= 64 || tile->n >= 64 || (tile->m >= 32 && tile->n >= 32 && shape->registers);
+    bool wide = tile->m >= 64 || tile->n >= 64 || (tile->m >= 32 && tile->n >= 32 && shape->style != GEMM_ASYNC);
     return accumulators && wide && tile_lds(shape, tile) <= shape->lds_bytes;
 }
 
@@ -465,6 +473,9 @@ static struct gemm_tile choose_tile(const struct shape *shape, struct gemm_tile 
 static const char gemm_dtypes[] = "bf16|fp16|tf32|fp32|fp8";
 enum { TYPE_BF16, TYPE_FP16, TYPE_TF32, TYPE_FP32, TYPE_FP8 };
 
+static const char trans_choices[] = "nt|nn|tt|tn";
+enum { TRANS_NT, TRANS_NN, TRANS_TT, TRANS_TN };
+
 static struct matrix_type matrix_type(struct kernel_build *build, int choice)
 {
     static const uint8_t dtypes[] = { WAVE_BF16, WAVE_FP16, WAVE_TF32, WAVE_FP32, WAVE_FP8 };
@@ -488,11 +499,6 @@ static struct matrix_type matrix_type(struct kernel_build *build, int choice)
     return type;
 }
 
-static bool row_aligned(uint64_t elements, uint32_t bytes)
-{
-    return elements * bytes % 16 == 0;
-}
-
 struct gemm_params {
     uint64_t m, n, k, batch;
     int dtype, trans, style;
@@ -514,22 +520,40 @@ static void read_tile(struct kernel_build *build, struct gemm_params *p)
     p->tile.cluster_m = (uint32_t)kernel_param_integer_or(build, "cluster_m", 1, 16, cluster ? 1 : 0, NULL);
     p->tile.cluster_n = (uint32_t)kernel_param_integer_or(build, "cluster_n", 1, 16, cluster ? 1 : 0, NULL);
     p->workgroups = kernel_param_integer_or(build, "workgroups", 1, 1u << 20, 0, NULL);
-    p->style = kernel_param_choice_or(build, "style", "auto|async|register", GEMM_AUTO, NULL);
+    p->style = kernel_param_choice_or(build, "style", "auto|async|copies|register", GEMM_AUTO, NULL);
+}
+
+/* Bytes that one lane's copy can move: the common alignment of the rows of A, B and C, at most 16. */
+static uint32_t copy_width(const struct gemm_params *p, struct matrix_type type, uint32_t out_bytes)
+{
+    uint64_t rows[] = { (p->trans < 2 ? p->k : p->m) * type.bytes, (p->trans % 2 == 0 ? p->k : p->n) * type.bytes,
+                        p->n * out_bytes };
+    uint32_t width = 16;
+    for (int i = 0; i < 3; i++) {
+        while (rows[i] % width != 0) {
+            width /= 2;
+        }
+    }
+    return width > type.bytes ? width : type.bytes;
 }
 
 static struct shape shape_for(struct kernel_build *build, const struct gemm_params *p, struct matrix_type type)
 {
-    bool a_k_major = p->trans < 2, b_k_major = p->trans % 2 == 0; /* nt, nn, tt, tn */
-    bool aligned = row_aligned(a_k_major ? p->k : p->m, type.bytes) && row_aligned(b_k_major ? p->k : p->n, type.bytes);
-    /* Four-byte operands are read from LDS along K only; one of the two may come from registers instead. */
-    bool readable = type.bytes < 4 || a_k_major || b_k_major || type.products > 1;
     struct shape shape = {
         .m = p->m, .n = p->n, .k = p->k, .batch = p->batch, .type = type, .units = build->machine->units,
         .lanes = build->machine->lanes, .lds_bytes = build->machine->lds_bytes_per_workgroup_max,
         .multicast = build->machine->multicast_units, .register_rate = p->register_rate,
+        .style = (enum gemm_style)p->style,
     };
     shape.type.out_bytes = p->out_bytes != 0 ? p->out_bytes : type.out_bytes;
-    shape.registers = p->style == GEMM_AUTO ? !aligned || !readable : p->style == GEMM_REGISTER;
+    shape.width = copy_width(p, type, shape.type.out_bytes);
+    if (shape.style == GEMM_AUTO) {
+        /* Four-byte operands are read from LDS along K only; one of the two may come from registers instead. The vector
+         * units always take registers. */
+        bool readable = type.bytes < 4 || p->trans != TRANS_TN || type.products > 1;
+        bool bulk = shape.width == 16 && readable && type.dtype != WAVE_FP32;
+        shape.style = bulk ? GEMM_ASYNC : shape.width < 4 ? GEMM_REGISTER : GEMM_COPIES;
+    }
     return shape;
 }
 
@@ -553,8 +577,8 @@ static void set_operand(struct gemm_operand *operand, struct wave_program *progr
     operand->base = kernel_program_tensor(program, name, (double)k * (double)other * (double)batch * bytes);
 }
 
-/* Issue cost of a step's loads per wave. async: a bulk copy per operand. register: every access of a lane has its bounds
- * check, address, LDS store and conversion: about 28 instructions in kernels whose rows are not aligned, 10 otherwise. */
+/* Instructions per wave and step. async: a bulk copy per operand. copies: each copy has its bounds check and address, 6.
+ * register: each access has those, its conversion and its LDS store, 28 in kernels for single elements. */
 static void set_step_cost(struct gemm *gemm, const struct shape *shape)
 {
     const struct gemm_tile *tile = &gemm->tile;
@@ -563,18 +587,12 @@ static void set_step_cost(struct gemm *gemm, const struct shape *shape)
     if (shape->type.dtype == WAVE_FP32) {
         gemm->step_flops += gemm->step_flops / 8; /* LDS reads and addresses take 8 slots beside 64 multiply-adds */
     }
-    if (!gemm->registers) {
+    if (gemm->style == GEMM_ASYNC) {
         return;
     }
-    uint64_t a_row = gemm->a.pitch * gemm->bytes, b_row = gemm->b.pitch * gemm->bytes;
-    uint64_t width = 16;
-    while (width > gemm->bytes && (a_row % width != 0 || b_row % width != 0)) {
-        width /= 2;
-    }
-    double accesses = (double)(tile->m + tile->n) * tile->k * gemm->bytes / (double)(gemm->waves * gemm->lanes * width);
-    double slots = accesses * (width < 16 ? 28 : 10);
+    double accesses = (double)(tile->m + tile->n) * tile->k * gemm->bytes / (double)(gemm->waves * gemm->lanes * shape->width);
     double ops = (double)ceil_div(ceil_div(tile->m + tile->n, gemm->waves), SPANS_PER_OP);
-    gemm->step_valu = slots16(slots / ops);
+    gemm->step_valu = slots16(accesses * (gemm->style == GEMM_REGISTER ? 28 : 6) / ops);
     uint64_t wide = max_u64(tile->m, tile->n), narrow = min_u64(tile->m, tile->n);
     gemm->step_lds = (uint32_t)((tile->m + tile->n + ceil_div(wide, 64) * (64 + narrow)) * tile->k * gemm->bytes / gemm->waves);
 }
@@ -587,7 +605,7 @@ static void set_items(struct gemm *gemm, struct wave_program *program, const str
     gemm->clusters_m = ceil_div(ceil_div(gemm->m, tile->m), tile->cluster_m);
     gemm->clusters_n = ceil_div(ceil_div(gemm->n, tile->n), tile->cluster_n);
     gemm->items = gemm->clusters_m * gemm->clusters_n * gemm->batch * tile->split;
-    bool persistent = !gemm->registers && 2 * tile_lds(shape, tile) > shape->lds_bytes;
+    bool persistent = gemm->style == GEMM_ASYNC && 2 * tile_lds(shape, tile) > shape->lds_bytes;
     uint64_t clusters = gemm->items;
     if (workgroups > 0) {
         clusters = min_u64(clusters, max_u64(1, workgroups / cluster));
@@ -622,7 +640,7 @@ static struct wave_program *gemm_program(const struct gemm_params *p, const stru
     gemm->tile = tile;
     gemm->bytes = shape->type.bytes;
     gemm->dtype = shape->type.dtype;
-    gemm->registers = shape->registers;
+    gemm->style = shape->style;
     gemm->lanes = shape->lanes;
     uint32_t threads = (uint64_t)tile.m * tile.n >= 128 * 128 ? 256 : 128;
     gemm->waves = (uint32_t)ceil_div(threads, shape->lanes);
@@ -659,8 +677,9 @@ static void add_split_reduction(struct kernel_build *build, const struct gemm_pa
     map->access_issue = 3;
     map->start_issue = 30;
     map->valu = split + 1.0;
-    for (uint32_t i = 0; i < min_u64(split, DENSE_OPERANDS_MAX - 1); i++) {
-        dense_map_load(program, "partial", 4, elements);
+    uint64_t partial = kernel_program_tensor(program, "partial", elements * 4 * split);
+    for (uint32_t i = 0; i < split; i++) {
+        map->operands[map->load_count++] = (struct dense_operand){ .base = partial + i * map->elements * 4, .bytes = 4 };
     }
     dense_map_store(program, "c", out_bytes, elements);
     dense_map_finish(program, build->machine);
@@ -688,7 +707,7 @@ static void check_tile(struct kernel_build *build, const struct shape *shape, co
 /* Everything after the sizes. Fills M, N, K, batch before. */
 static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool measured_cold)
 {
-    p->register_rate = kernel_param_real_or(build, "register_rate", 0.1, 1, 0.5, NULL);
+    p->register_rate = kernel_param_real_or(build, "register_rate", 0.1, 1, REGISTER_RATE, NULL);
     bool out_given = kernel_param_given(build, "dtype_out");
     p->out_bytes = out_given ? dense_param_bytes(build, "dtype_out", DENSE_REQUIRED) : 0;
     p->bias = kernel_param_integer_or(build, "bias", 0, 1, 0, NULL) == 1;
@@ -703,7 +722,7 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
     }
     struct shape shape = shape_for(build, p, type);
     if (p->tile.k == 0) {
-        p->tile.k = (shape.registers || p->dtype == TYPE_FP32 ? 64u : 128u) / type.bytes;
+        p->tile.k = (shape.style == GEMM_ASYNC ? 128u : 64u) / type.bytes;
     }
     struct gemm_tile tile = choose_tile(&shape, p->tile);
     if (p->tile.cluster_m == 0 && p->tile.m != 0) {
@@ -715,8 +734,8 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
     if (!kernel_build_ok(build)) {
         return;
     }
-    if (shape.registers && type.dtype != WAVE_FP32) {
-        kernel_assume(build, "register_rate = %g (range 0.3 to 1): of the matrix rate, with operands through registers",
+    if (shape.style != GEMM_ASYNC && type.dtype != WAVE_FP32) {
+        kernel_assume(build, "register_rate = %g (range 0.4 to 1): of the matrix rate, operands from registers",
                       p->register_rate);
     }
     kernel_assume(build, "tile %ux%ux%u, %u stages, split_k %u, cluster %ux%u%s", tile.m, tile.n, tile.k, tile.stages,
@@ -735,7 +754,6 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
     kernel_value_per_time(build, flops * 1e-6, "TFLOP/s");
 }
 
-static const char trans_choices[] = "nt|nn|tt|tn";
 
 static void read_sizes(struct kernel_build *build, struct gemm_params *p)
 {
@@ -777,7 +795,7 @@ static void build_tile(struct kernel_build *build)
 
 #define TILE_HELP                                                                                                      \
     "tile_m, tile_n, tile_k, stages, split_k, cluster_m, cluster_n (by rule; cluster: workgroups that share loads), "  \
-    "workgroups (grid; by rule), style (auto|async|register; auto), register_rate (0.1..1; 0.5), dtype_out (fp8: bf16, " \
+    "workgroups (grid; by rule), style (auto|async|copies|register; auto), register_rate (0.1..1; 0.63), dtype_out (fp8: bf16, " \
     "else dtype), bias (0|1; 0), cache (flushed|own|clean|produced)"
 
 const struct kernel_definition dense_gemm_kernels[] = {

@@ -96,6 +96,7 @@ void dense_map_finish(struct wave_program *program, const struct kernel_machine 
 /* What the cooperating lanes do between passes; slots per wave. */
 struct dense_combine {
     uint32_t issue, valu, sfu, latency_cycles, barriers, lds_bytes;
+    uint32_t idle_valu; /* valu of a wave whose lanes held no element, where that is less; 0: the same */
 };
 
 struct dense_pass_operand {
@@ -128,6 +129,7 @@ struct dense_meeting {
     uint32_t splits; /* 0 or 1: none */
     uint64_t staging, semaphores;
     uint32_t item_bytes;
+    uint32_t readers; /* staged results that one step of the last workgroup's loop takes */
 };
 
 struct dense_rows {
@@ -162,7 +164,7 @@ struct dense_columns {
     uint32_t scalar_count;                 /* per-row values that a wave loads once per trip (mean, rstd) */
     uint64_t scalars[2];
     double valu;             /* per element */
-    uint32_t access_issue, trip_issue;
+    uint32_t access_issue, trip_issue, start_issue;
     struct dense_combine after;
     bool partial;            /* every row of lanes stores its own result: no meeting inside the workgroup */
     uint32_t result_count;
@@ -180,7 +182,7 @@ void dense_columns_finish(struct wave_program *program, const struct kernel_mach
  * and for the last workgroup read `splits` results. `step` counts from 0; false when there is no such step.
  * Barriers keep the waves of a workgroup together, as the kernels do. */
 bool dense_meeting_step(const struct dense_meeting *meeting, uint64_t group, uint32_t split, uint32_t wave,
-                        uint64_t items, uint32_t step, struct wave_op *op);
+                        uint32_t waves, uint64_t items, uint64_t step, struct wave_op *op);
 
 /* ---- parameters ---- */
 /* "a:b:c", each in [min, max]; returns how many. Missing: fails unless `optional`, then 0. */

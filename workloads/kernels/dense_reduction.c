@@ -48,6 +48,11 @@ static struct dense_combine shuffle_tree(uint64_t lanes, uint32_t values, uint32
 /* ---- reduce_kernel ---- */
 
 #define REDUCE_THREADS 512u
+/* The kernel is generic: offsets of output and input through calculators for up to 16 dimensions, four accumulators with
+ * bounds checks, combined at the end, and which of five kinds of result to store: about 150 instructions around the loop.
+ * Its shuffle loops are not unrolled: 7 instructions a step. */
+#define REDUCE_START_ISSUE 150u
+#define REDUCE_SHUFFLE_ISSUE 6u
 
 /* Block of width x height lanes; what a lane reads; how many workgroups share an output. */
 struct reduce_launch {
@@ -83,10 +88,13 @@ static void reduce_split(struct reduce_launch *launch, uint64_t outputs, uint64_
     }
 }
 
+/* `readers`: where lanes share the inner dimension every lane takes a staged result; else only rows of lanes do, and the
+ * last workgroup's loop over a thousand of them is long. */
 static void add_meeting(struct wave_program *program, struct dense_meeting *meeting, uint32_t splits, uint64_t groups,
-                        uint64_t items)
+                        uint64_t items, uint32_t readers)
 {
     meeting->splits = splits;
+    meeting->readers = readers;
     meeting->item_bytes = 4;
     if (splits > 1) {
         meeting->staging = kernel_program_tensor(program, "staging", (double)groups * splits * (double)items * 4);
@@ -108,7 +116,7 @@ static struct wave_program *reduce_rows(uint64_t outputs, uint64_t inputs, uint3
     rows->columns = inputs;
     rows->threads = launch.width * launch.height;
     rows->lanes_per_row = launch.height_reduces ? rows->threads : launch.width;
-    rows->start_issue = 40; /* output and input offsets, each a division by a constant */
+    rows->start_issue = REDUCE_START_ISSUE;
     program->registers_per_lane = 32;
     struct dense_pass *pass = &rows->passes[0];
     rows->pass_count = 1;
@@ -120,16 +128,17 @@ static struct wave_program *reduce_rows(uint64_t outputs, uint64_t inputs, uint3
     pass->in_flight = launch.vector > 1 ? 1 : 4;
     pass->valu = 1 + widen_slots(in_bytes);
     pass->access_issue = 5; /* with the loop's own */
-    pass->after = shuffle_tree(min_u64(launch.width, machine->lanes), 1, 1, 0);
+    pass->after = shuffle_tree(min_u64(launch.width, machine->lanes), REDUCE_SHUFFLE_ISSUE, 1, 0);
     uint32_t lds_rounds = (launch.height_reduces ? log2_ceil(launch.height) : 0) +
                           (launch.width > machine->lanes ? log2_ceil(launch.width / machine->lanes) : 0);
     pass->after.barriers = lds_rounds + 1;
-    pass->after.issue += lds_rounds * 6;
+    pass->after.issue += lds_rounds * 12;
+    pass->after.latency_cycles += lds_rounds * 60; /* store, load, add */
     pass->after.lds_bytes = lds_rounds * machine->lanes * 8;
     rows->results[0] = (struct dense_row_result){ kernel_program_tensor(program, "out", (double)outputs * out_bytes),
                                                   out_bytes };
     add_meeting(program, &rows->meeting, launch.splits, launch.grid,
-                launch.height_reduces ? 1 : launch.height);
+                launch.height_reduces ? 1 : launch.height, rows->threads);
     dense_rows_finish(program, machine);
     program->flops = (double)outputs * (double)inputs;
     return program;
@@ -170,7 +179,8 @@ static struct wave_program *reduce_columns(uint64_t row_count, uint64_t column_c
     };
     columns->valu = 1 + widen_slots(in_bytes);
     columns->access_issue = 5;
-    columns->trip_issue = 4;
+    columns->trip_issue = 8;
+    columns->start_issue = REDUCE_START_ISSUE;
     uint32_t rounds = log2_ceil(launch.height);
     columns->after = (struct dense_combine){ .issue = 8 * rounds,
                                              .valu = launch.vector * (3 + rounds),
@@ -183,7 +193,7 @@ static struct wave_program *reduce_columns(uint64_t row_count, uint64_t column_c
     columns->results[0] = (struct dense_row_result){ kernel_program_tensor(program, "out", (double)column_count * out_bytes),
                                                      out_bytes };
     add_meeting(program, &columns->meeting, launch.splits, ceil_div(column_count, launch.width * launch.vector),
-                (uint64_t)launch.width * launch.vector);
+                (uint64_t)launch.width * launch.vector, launch.height);
     dense_columns_finish(program, machine);
     program->flops = (double)row_count * (double)column_count;
     return program;
@@ -325,20 +335,23 @@ static struct dense_pass *add_pass(struct dense_rows *rows, uint32_t vector, uin
 
 #define NORM_THREADS 128u
 
-/* Welford over an element: subtract, count, reciprocal of the count (9), three multiply-adds; the reciprocals of a vector
- * do not depend on each other, so the chain is about 20 cycles an element. Combining two halves: 22 instructions with
- * one reciprocal, three shuffles. */
-#define WELFORD_SLOTS 15.0
+/* Welford over an element: subtract, count, reciprocal of the count (8), three multiply-adds; the reciprocals of a vector
+ * do not depend on each other, so the chain is about 20 cycles an element. Combining two halves: three shuffles and 18
+ * instructions with one reciprocal; 5 where both counts are 0, as in waves beyond a short row. Between waves only half of
+ * them combine in the first round, a quarter in the second. */
+#define WELFORD_SLOTS 14.0
 #define WELFORD_CHAIN 20u
-#define COMBINE_SLOTS 22u
+#define COMBINE_SLOTS 18u
+#define COMBINE_EMPTY_SLOTS 5u
 
 static struct dense_combine welford_tree(uint32_t waves, uint32_t lanes)
 {
     struct dense_combine tree = shuffle_tree(lanes, 3, COMBINE_SLOTS, 1);
     uint32_t rounds = log2_ceil(waves);
-    tree.issue += rounds * 10 + 10;
-    tree.valu += rounds * COMBINE_SLOTS + 12; /* and the final division */
-    tree.sfu += rounds + 1;
+    tree.idle_valu = log2_ceil(lanes) * COMBINE_EMPTY_SLOTS + 12;
+    tree.issue += rounds * 6 + 6;
+    tree.valu += waves > 1 ? COMBINE_SLOTS * (waves - 1) / waves + 12 : 12; /* and the root */
+    tree.sfu += 1;
     tree.latency_cycles += rounds * (60 + 4 * COMBINE_SLOTS);
     tree.barriers = waves > 1 ? 2 * rounds + 1 : 0;
     return tree;
@@ -583,7 +596,7 @@ static void build_layer_grad_weight(struct kernel_build *build)
 enum softmax_style { SOFTMAX_AUTO, SOFTMAX_WAVE, SOFTMAX_REGISTERS, SOFTMAX_LDS, SOFTMAX_BLOCK };
 #define SOFTMAX_STYLES "auto|wave|registers|lds|block"
 #define EXP_SLOTS 6.0
-#define DIVIDE_SLOTS 9.0
+#define DIVIDE_SLOTS 11.0 /* IEEE division, not by a reciprocal: quotient, remainder and range check beside it */
 
 /* host_softmax: a wave (part) a row up to 1,024 columns and 4 KiB; then a workgroup a row that keeps it in registers (up
  * to 9 values a lane), in LDS (up to 48 KiB), or reads it three times. */
@@ -662,6 +675,9 @@ static struct wave_program *softmax_forward(struct matrix_params p, enum softmax
     double last = divide + narrow_slots(p.out_bytes) + (keeps_exp || logarithm ? 0 : EXP_SLOTS);
     struct dense_pass *write = add_pass(rows, vector, in_flight, last + (keeps_exp ? 0 : widen),
                                         logarithm ? 0 : keeps_exp ? 1 : 2);
+    if (style == SOFTMAX_WAVE) {
+        maximum->access_issue = write->access_issue = 6; /* single elements, each with its bounds check */
+    }
     add_operand(maximum, x, p.in_bytes, false, false);
     if (again) {
         add_operand(sum, x, p.in_bytes, false, false);
@@ -781,8 +797,9 @@ static void build_softmax_backward(struct kernel_build *build)
 
 /* ---- the compiler's row kernels ---- */
 
-/* A Triton persistent reduction holds a row of up to 1,024 elements in registers, 4 a lane; short rows (under 256) eight
- * to a program. Longer rows are read again. `moments` and `apply` are slots per element. */
+/* A Triton persistent reduction holds rows of up to 1,024 elements in registers: 8 rows and 8 waves to a program, so a
+ * wave a row, 16 B a lane and access, all in flight. Longer rows take the program and are read again. `moments` and
+ * `apply` are slots per element. */
 static void inductor_rows(struct kernel_build *build, const char *name, double moments, double apply, double sfu,
                           bool weight, uint32_t sums)
 {
@@ -796,19 +813,20 @@ static void inductor_rows(struct kernel_build *build, const char *name, double m
     double elements = (double)p.rows * (double)p.columns;
     uint64_t x = kernel_program_tensor(program, "x", elements * p.in_bytes);
     bool held = p.columns <= 1024;
-    uint64_t width = next_pow2(p.columns);
+    uint32_t vector = (uint32_t)min_u64(16 / p.in_bytes, ceil_div(p.columns, machine->lanes));
     rows->rows = p.rows;
     rows->columns = p.columns;
-    rows->lanes_per_row = (uint32_t)max_u64(1, min_u64(width, 2048) / (held ? 4 : 8));
-    rows->threads = (uint32_t)max_u64(rows->lanes_per_row * (p.columns < 256 ? 8u : 1u), machine->lanes);
+    rows->threads = 8 * machine->lanes;
+    rows->lanes_per_row = held ? machine->lanes : rows->threads;
     rows->start_issue = 40;
-    program->registers_per_lane = 32;
+    uint32_t in_flight = held ? (uint32_t)ceil_div(p.columns, (uint64_t)machine->lanes * vector) : 1;
+    program->registers_per_lane = 32 + in_flight * vector;
     uint32_t waves = rows->lanes_per_row / machine->lanes;
-    struct dense_pass *first = add_pass(rows, held ? 4 : 8, 1, moments + widen_slots(p.in_bytes), 0);
+    struct dense_pass *first = add_pass(rows, vector, in_flight, moments + widen_slots(p.in_bytes), 0);
     add_operand(first, x, p.in_bytes, false, false);
     first->after = block_tree(min_u32(rows->lanes_per_row, machine->lanes), waves);
     times(&first->after, sums);
-    struct dense_pass *second = add_pass(rows, first->vector, 1, apply + narrow_slots(p.out_bytes) +
+    struct dense_pass *second = add_pass(rows, vector, in_flight, apply + narrow_slots(p.out_bytes) +
                                          (weight ? widen_slots(p.in_bytes) : 0), sfu);
     if (!held) {
         add_operand(second, x, p.in_bytes, false, false);

@@ -109,9 +109,10 @@ static void group_work(const struct dense_rows *rows, const struct dense_pass *p
     op->lds_bytes = (uint32_t)(elements * rows->lanes) * pass->element_lds_bytes;
 }
 
-static void combine_work(const struct dense_combine *combine, struct wave_op *op)
+static void combine_work(const struct dense_combine *combine, bool idle, struct wave_op *op)
 {
-    op_work(op, combine->issue, combine->valu, combine->latency_cycles);
+    uint32_t valu = idle && combine->idle_valu > 0 ? combine->idle_valu : combine->valu;
+    op_work(op, combine->issue, valu, combine->latency_cycles);
     op->sfu_slots = (uint16_t)slots16(combine->sfu);
     op->lds_bytes = combine->lds_bytes;
 }
@@ -154,7 +155,7 @@ static bool pass_step(const struct dense_rows *rows, const struct place *place, 
         }
         case PHASE_COMBINE:
             op_begin(op, WAVE_COMPUTE, 0);
-            combine_work(&pass->after, op);
+            combine_work(&pass->after, group_accesses(rows, pass, place, 0) == 0, op);
             state->r[AT_CURSOR] = 0;
             state->r[AT_PHASE] = PHASE_BARRIER;
             if (pass->after.issue + pass->after.valu + pass->after.latency_cycles > 0) {
@@ -208,9 +209,9 @@ static void rows_next(const struct wave_program *program, const struct wave_wind
     if (pass_step(rows, &place, state, op)) {
         return;
     }
-    uint32_t step = (uint32_t)state->r[4]++;
-    uint64_t group = state->workgroup % rows->row_groups;
-    if (dense_meeting_step(&rows->meeting, group, place.split, state->wave, rows->rows_per_workgroup, step, op)) {
+    uint64_t step = state->r[4]++, group = state->workgroup % rows->row_groups;
+    if (dense_meeting_step(&rows->meeting, group, place.split, state->wave, program->waves_per_workgroup,
+                           rows->rows_per_workgroup, step, op)) {
         return;
     }
     if (state->r[5]++ == 0) {
@@ -255,50 +256,64 @@ void dense_rows_finish(struct wave_program *program, const struct kernel_machine
 
 /* ---- meetings in memory ---- */
 
-/* Steps: 0 stage, 1 barrier (and fence), 2 count in, 3 barrier; the last workgroup: 4 read, 5-6 barriers of its reduction. */
-bool dense_meeting_step(const struct dense_meeting *meeting, uint64_t group, uint32_t split, uint32_t wave,
-                        uint64_t items, uint32_t step, struct wave_op *op)
+/* The fence between staging and counting in waits for the store to be acknowledged: a round trip to L2. */
+#define FENCE_CYCLES 600u
+
+static void stage(const struct dense_meeting *meeting, uint64_t group, uint32_t split, uint64_t items, struct wave_op *op)
 {
-    if (meeting->splits <= 1 || step > 6 || (step > 3 && split + 1 < meeting->splits)) {
+    op->kind = WAVE_STORE;
+    op_span_apart(op, meeting->staging + (group * meeting->splits + split) * items * meeting->item_bytes,
+                  items * meeting->item_bytes);
+}
+
+static void count_in(const struct dense_meeting *meeting, uint64_t group, struct wave_op *op)
+{
+    op->kind = WAVE_ATOMIC;
+    op->atomic_type = WAVE_ATOMIC_INT;
+    op->atomic_flags = WAVE_ATOMIC_RETURN;
+    op->element_bytes = 4;
+    op_span_apart(op, meeting->semaphores + group * 4, 4);
+    op_lanes(op, 1);
+}
+
+/* Trip `trip` of the last workgroup's loop: `readers` staged results, dealt to its waves; the loop is serial. */
+static void read_back(const struct dense_meeting *meeting, uint64_t group, uint64_t items, uint64_t trip, uint32_t wave,
+                      uint32_t waves, struct wave_op *op)
+{
+    uint64_t first = trip * meeting->readers, count = min_u64(meeting->readers, meeting->splits - first);
+    uint64_t from = count * wave / waves, to = count * (wave + 1) / waves, item = items * meeting->item_bytes;
+    op->kind = WAVE_LOAD;
+    op->wait_outstanding = 0; /* the loop adds what it has read before it reads on */
+    op_work(op, 6, 6, 0);
+    op_lanes(op, to - from);
+    op_span_apart(op, meeting->staging + (group * meeting->splits + first + from) * item, (to - from) * item);
+    if (to == from) {
+        op->kind = WAVE_COMPUTE;
+    }
+}
+
+/* Steps: 0 stage, 1 fence and barrier, 2 count in, 3 barrier; the last workgroup: its loop, then two barriers. */
+bool dense_meeting_step(const struct dense_meeting *meeting, uint64_t group, uint32_t split, uint32_t wave,
+                        uint32_t waves, uint64_t items, uint64_t step, struct wave_op *op)
+{
+    uint64_t trips = meeting->splits > 1 ? ceil_div(meeting->splits, meeting->readers) : 0;
+    bool last = split + 1 == meeting->splits;
+    if (meeting->splits <= 1 || step >= (last ? 4 + trips + 2 : 4)) {
         return false;
     }
-    uint64_t row_bytes = items * meeting->item_bytes;
     op_begin(op, WAVE_COMPUTE, WAVE_NO_WAIT);
-    switch (step) {
-    case 0:
-        if (wave == 0) {
-            op->kind = WAVE_STORE;
-            op_span_apart(op, meeting->staging + (group * meeting->splits + split) * row_bytes, row_bytes);
-        }
+    if (step < 4 && step % 2 == 0) {
         op_work(op, 6, 0, 0);
-        break;
-    case 2:
-        if (wave == 0) {
-            op->kind = WAVE_ATOMIC;
-            op->atomic_type = WAVE_ATOMIC_INT;
-            op->atomic_flags = WAVE_ATOMIC_RETURN;
-            op->element_bytes = 4;
-            op_span_apart(op, meeting->semaphores + group * 4, 4);
-            op_lanes(op, 1);
+        if (wave == 0 && step == 0) {
+            stage(meeting, group, split, items, op);
+        } else if (wave == 0) {
+            count_in(meeting, group, op);
         }
-        op_work(op, 2, 0, 0);
-        break;
-    case 4:
-        if (wave == 0) {
-            uint64_t start = meeting->staging + group * meeting->splits * row_bytes, left = meeting->splits * row_bytes;
-            uint64_t piece = max_u64(ceil_div(left, 64), 128); /* the whole workgroup reads it, in pieces of a few lines */
-            op->kind = WAVE_LOAD;
-            for (; left > 0; start += piece, left -= min_u64(piece, left)) {
-                op_span_apart(op, start, min_u64(piece, left));
-            }
-        }
-        op_work(op, 12, 8, 0);
-        break;
-    default:
-        op->kind = WAVE_BARRIER;
-        op->wait_outstanding = 0; /* a fence, the counter's answer or the staged results */
-        op_work(op, 2, step > 4 ? 12 : 0, 0);
-        break;
+    } else if (step >= 4 && step < 4 + trips) {
+        read_back(meeting, group, items, step - 4, wave, waves, op);
+    } else {
+        op_begin(op, WAVE_BARRIER, 0); /* for the counter's answer or what was read */
+        op_work(op, 2, step > 4 ? 12 : 0, step == 1 ? FENCE_CYCLES : 0);
     }
     return true;
 }
