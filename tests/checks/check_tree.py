@@ -102,6 +102,8 @@ class Tree:
                 self.breach(path, line, f'"{target}" is internal to {home} and its tests')
 
     def check_third_party(self, path, line, target):
+        if path.startswith("tests/"):
+            return # a test may make damaged input with the library that the product reads it by
         for header, places in self.third:
             if target == header or (header.endswith("/") and target.startswith(header)):
                 if not any(path == p or path.startswith(p + "/") for p in places):
