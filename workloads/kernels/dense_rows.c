@@ -264,6 +264,7 @@ static void stage(const struct dense_meeting *meeting, uint64_t group, uint32_t 
     op->kind = WAVE_STORE;
     op_span_apart(op, meeting->staging + (group * meeting->splits + split) * items * meeting->item_bytes,
                   items * meeting->item_bytes);
+    op_lanes(op, min_u64(items, 32));
 }
 
 static void count_in(const struct dense_meeting *meeting, uint64_t group, struct wave_op *op)
@@ -285,7 +286,7 @@ static void read_back(const struct dense_meeting *meeting, uint64_t group, uint6
     op->kind = WAVE_LOAD;
     op->wait_outstanding = 0; /* the loop adds what it has read before it reads on */
     op_work(op, 6, 6, 0);
-    op_lanes(op, to - from);
+    op_lanes(op, min_u64(to - from, 32));
     op_span_apart(op, meeting->staging + (group * meeting->splits + first + from) * item, (to - from) * item);
     if (to == from) {
         op->kind = WAVE_COMPUTE;

@@ -1,0 +1,209 @@
+/* What the dense programs move and compute, against the arithmetic of their definition: bytes loaded and stored, matrix
+ * work, work units; on 32 and 64 lanes. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+
+#include "tests/kernels/walk.h"
+
+struct traffic_case {
+    char suite[16], kernel[20], params[80];
+    uint32_t lanes;
+    double load, store; /* bytes of the first launch */
+};
+
+#define BOTH(suite, kernel, params, load, store)                                                                       \
+    { suite, kernel, params, 32, load, store }, { suite, kernel, params, 64, load, store }
+
+ParameterizedTestParameters(dense, traffic)
+{
+    static struct traffic_case cases[] = {
+        /* two operands and a result; 1000 is no multiple of anything */
+        BOTH("pointwise", "add", "n=1000;dtype=fp32", 2 * 1000 * 4, 1000 * 4),
+        BOTH("pointwise", "add", "n=4096;dtype=bf16", 2 * 4096 * 2, 4096 * 2),
+        BOTH("pointwise", "gelu", "n=5001;dtype=bf16", 5001 * 2, 5001 * 2),
+        BOTH("pointwise", "sigmoid", "n=1;dtype=fp32", 4, 4),
+        BOTH("pointwise", "copy", "n=4096;dtype=fp32", 4096 * 4, 4096 * 4),
+        /* four copies of 10 x 64: rows of 128 B take vectors; 10 x 33: element by element */
+        BOTH("pointwise", "cat4", "rows=10;cols=64;dtype=bf16", 4 * 640 * 2, 4 * 640 * 2),
+        BOTH("pointwise", "cat4", "rows=10;cols=33;dtype=bf16", 4 * 330 * 2, 4 * 330 * 2),
+        BOTH("pointwise", "transpose", "rows=37;cols=53;dtype=bf16", 37 * 53 * 2, 37 * 53 * 2),
+        BOTH("inductor", "sig_mul_tanh", "rows=9;cols=100;dtype=bf16", 1800, 1800),
+        /* a sum: the input, one result; too short for more than one workgroup */
+        BOTH("pointwise", "sum", "n=5000;dtype=fp32", 20000, 4),
+        BOTH("pointwise", "sum_dim1", "rows=100;cols=64;dtype=bf16", 12800, 200),
+        BOTH("pointwise", "sum_dim1", "rows=7;cols=1000;dtype=bf16", 14000, 14),
+        BOTH("pointwise", "sum_dim0", "rows=40;cols=96;dtype=bf16", 7680, 192),
+        BOTH("pointwise", "sum_dim0", "rows=100;cols=33;dtype=bf16", 6600, 66),
+        /* the row twice, weight and bias (2 x 128 x 2 B) by each of 16 workgroups; result, mean and rstd */
+        BOTH("pointwise", "layernorm", "rows=16;cols=128;dtype=bf16", 2 * 4096 + 16 * 512, 4096 + 16 * 8),
+        /* moments of rows that are no multiple of 4 */
+        BOTH("pointwise", "layernorm", "rows=3;cols=1001;dtype=bf16", 6006, 24),
+        /* held: read once, written once */
+        BOTH("pointwise", "softmax", "rows=50;cols=96;dtype=bf16", 9600, 9600),
+        BOTH("pointwise", "softmax", "rows=3;cols=4096;dtype=bf16", 24576, 24576),
+        BOTH("pointwise", "softmax", "rows=2;cols=16384;dtype=bf16", 65536, 65536),
+        /* 1 x 50257 x 2 B is no multiple of 16: the row is read three times */
+        BOTH("pointwise", "softmax", "rows=1;cols=50257;dtype=bf16", 3 * 100514, 100514),
+        BOTH("inductor", "rmsnorm", "rows=20;cols=256;dtype=bf16", 10240, 10240),
+        /* and the weight by every wave's row: 20 x 512 B */
+        BOTH("inductor", "ln_gelu_mul", "rows=20;cols=256;dtype=bf16", 10240 + 20 * 512, 10240),
+        BOTH("elementwise", "map", "n=777;bytes_in=4:2;bytes_out=4;style=unrolled", 777 * 6, 777 * 4),
+        /* every 4 results read one value: 250 of them; waves of 32 or 64 share none, chunks of 512 neither */
+        BOTH("elementwise", "map", "n=1000;bytes_in=4:4;bytes_out=4;style=strided;repeat=1:4", 4000 + 1000, 4000),
+        BOTH("elementwise", "cast", "n=1025;dtype_in=fp32;dtype_out=bf16", 4100, 2050),
+        BOTH("elementwise", "cast", "n=1025;dtype_in=bf16;dtype_out=fp32", 2050, 4100),
+        BOTH("elementwise", "fill", "n=999;dtype=bf16", 0, 1998),
+        BOTH("memory", "copy", "bytes=4096", 4096, 4096),
+        BOTH("memory", "set", "bytes=4000", 0, 4000),
+        BOTH("cat", "concat", "rows=5;cols=16:8:24;dtype=fp32", 5 * 48 * 4, 5 * 48 * 4),
+        BOTH("transpose", "strided_copy", "batch=2;rows=3;cols=5;inner=8;dtype=bf16", 480, 480),
+        /* fused Adam: four lists read, three written */
+        BOTH("optimizer", "multi_tensor", "elements=70001;reads=4:4:4:4;writes=4:4:4", 70001 * 16, 70001 * 12),
+        /* weight, x and dy in both passes; mean and rstd by each of a workgroup's waves: 128 threads */
+        { "norm", "layer_grad_input", "rows=4;cols=64;dtype=fp32", 32, 2 * (2 * 1024 + 4 * 256) + 4 * 4 * 8, 1024 },
+        { "norm", "layer_grad_input", "rows=4;cols=64;dtype=fp32", 64, 2 * (2 * 1024 + 4 * 256) + 4 * 2 * 8, 1024 },
+        /* two tensors; mean and rstd of every row once per strip of 32 columns; two results */
+        BOTH("norm", "layer_grad_weight", "rows=300;cols=64;dtype=fp32", 2 * 76800 + 2 * 2400, 512),
+        BOTH("norm", "softmax_backward", "rows=9;cols=128;dtype_in=fp32", 2 * 4608, 4608),
+        BOTH("norm", "softmax_backward", "rows=2;cols=5000;dtype_in=fp32;log=1", 3 * 40000, 40000),
+        /* labels of 8 B, the value at each; the loss and its weight */
+        BOTH("loss", "nll_forward", "rows=100;cols=50", 100 * 12, 8),
+        BOTH("loss", "nll_backward", "rows=100;cols=50", 800, 400),
+        BOTH("attention", "dot_do_o", "b=2;h=3;s=17;d=64", 2 * 102 * 128, 102 * 256 + 102 * 4),
+        BOTH("attention", "convert_dq", "b=2;h=3;s=17;d=64", 102 * 256, 102 * 128),
+    };
+    return cr_make_param_array(struct traffic_case, cases, sizeof cases / sizeof cases[0]);
+}
+
+ParameterizedTest(struct traffic_case *c, dense, traffic)
+{
+    struct kernel_plan *plan = walk_plan(c->suite, c->kernel, c->params, c->lanes);
+    const struct wave_program *program = plan->launches[0].program;
+    struct walk walk = walk_program(program, c->lanes, WALK_ALL, NULL, NULL);
+    cr_expect(zero(int, walk.problem[0]), "%s/%s %s: %s", c->suite, c->kernel, c->params, walk.problem);
+    cr_expect(eq(dbl, (double)walk.load_bytes, c->load), "%s/%s %s on %u lanes", c->suite, c->kernel, c->params, c->lanes);
+    cr_expect(eq(dbl, (double)walk.store_bytes, c->store), "%s/%s %s on %u lanes", c->suite, c->kernel, c->params, c->lanes);
+    cr_expect(eq(u64, walk.units, program->work_units_total), "%s/%s %s on %u lanes", c->suite, c->kernel, c->params, c->lanes);
+    struct walk again = walk_program(program, c->lanes, WALK_ALL, NULL, NULL);
+    cr_expect(eq(u64, walk.hash, again.hash), "%s/%s is no function of its state", c->suite, c->kernel);
+    kernel_plan_destroy(plan);
+}
+
+/* ---- matrix work ---- */
+
+struct matrix_sum {
+    double flops;
+    uint64_t steps; /* ops with matrix work */
+};
+
+static void add_matrix(void *user, const struct wave_op *op)
+{
+    struct matrix_sum *sum = user;
+    sum->flops += (double)op->matrix_flops;
+    sum->steps += op->matrix_flops > 0;
+}
+
+struct matrix_case {
+    char suite[12], kernel[12], params[150];
+    uint32_t lanes;
+    double flops, load, store;
+};
+
+ParameterizedTestParameters(dense, matrix_work)
+{
+    static struct matrix_case cases[] = {
+        /* 256 x 256 x 128 in four tiles of 128 x 128 and two steps of 64: A and B are read by two tiles each */
+        { "gemm", "tile", "M=256;N=256;K=128;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;trans=nt", 32,
+          2.0 * 256 * 256 * 128, 2 * 2 * 256 * 128 * 2, 256 * 256 * 2 },
+        { "gemm", "tile", "M=256;N=256;K=128;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;trans=tn", 64,
+          2.0 * 256 * 256 * 128, 2 * 2 * 256 * 128 * 2, 256 * 256 * 2 },
+        /* a cluster of two along N takes each A tile once */
+        { "gemm", "tile", "M=256;N=256;K=128;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;cluster_n=2", 32,
+          2.0 * 256 * 256 * 128, (1 + 2) * 256 * 128 * 2, 256 * 256 * 2 },
+        /* edges: whole tiles are computed (2 x 2 of 64 x 64, K in 2 steps of 64), what exists is moved; rows of 100
+         * elements are 8 B apart, so lanes copy, and the matrix unit works at register_rate */
+        { "gemm", "tile", "M=100;N=70;K=100;dtype=bf16;tile_m=64;tile_n=64;tile_k=64;register_rate=1", 32,
+          2.0 * 128 * 128 * 128, (2 * 100 * 100 + 2 * 70 * 100) * 2, 100 * 70 * 2 },
+        /* three splits of K write fp32 parts; 2 + 2 + 1 steps of 64 */
+        { "gemm", "tile", "M=128;N=128;K=320;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;split_k=3", 32,
+          2.0 * 128 * 128 * 320, 2 * 128 * 320 * 2, 3 * 128 * 128 * 4 },
+        /* a batch */
+        { "gemm", "bmm", "b=5;M=64;N=64;K=64;dtype=fp16;tile_m=64;tile_n=64;tile_k=64", 32, 5 * 2.0 * 64 * 64 * 64,
+          5 * 2 * 64 * 64 * 2, 5 * 64 * 64 * 2 },
+        /* 2 heads of 256 queries in tiles of 128; 256 keys in tiles of 128; K and V read by both query tiles */
+        { "attention", "sdpa_fwd", "b=1;h=2;s=256;d=64", 32, 2 * 2.0 * 2 * 256 * 256 * 64,
+          2 * (256 * 128 + 2 * 2 * 256 * 128), 2 * 256 * (128 + 4) },
+        { "attention", "sdpa_fwd", "b=1;h=2;s=256;d=64", 64, 2 * 2.0 * 2 * 256 * 256 * 64,
+          2 * (256 * 128 + 2 * 2 * 256 * 128), 2 * 256 * (128 + 4) },
+        /* causal: the first query tile sees one key tile, the second both */
+        { "attention", "sdpa_fwd", "b=1;h=2;s=256;d=64;causal=1", 32, 2 * 2.0 * 2 * 3 * 128 * 128 * 64,
+          2 * (256 * 128 + 2 * 3 * 128 * 128), 2 * 256 * (128 + 4) },
+        /* one key head for two query heads; 100 keys fill one tile of 128 */
+        { "attention", "sdpa_fwd", "b=1;h=2;s=128;d=64;kv_heads=1;s_kv=100", 32, 2 * 2.0 * 2 * 128 * 128 * 64,
+          2 * (128 * 128 + 2 * 100 * 128), 2 * 128 * (128 + 4) },
+        /* backward: 2 key tiles, 4 query tiles of 64: five products; Q, dO, lse, delta by each key tile; dK and dV */
+        { "attention", "sdpa_bwd", "b=1;h=2;s=256;d=64;launches=main", 32, 5 * 2.0 * 2 * 256 * 256 * 64,
+          2 * (2 * 256 * 128 + 2 * (2 * 256 * 128 + 2 * 256 * 4)), 2 * 2 * 256 * 128 },
+        /* causal: 4 query tiles see the first key tile, 2 the second */
+        { "attention", "sdpa_bwd", "b=1;h=2;s=256;d=64;causal=1;launches=main", 64, 5 * 2.0 * 2 * 6 * 64 * 128 * 64,
+          2 * (2 * 256 * 128 + 6 * 64 * (2 * 128 + 2 * 4)), 2 * 2 * 256 * 128 },
+    };
+    return cr_make_param_array(struct matrix_case, cases, sizeof cases / sizeof cases[0]);
+}
+
+ParameterizedTest(struct matrix_case *c, dense, matrix_work)
+{
+    struct kernel_plan *plan = walk_plan(c->suite, c->kernel, c->params, c->lanes);
+    const struct wave_program *program = plan->launches[0].program;
+    struct matrix_sum sum = { 0 };
+    struct walk walk = walk_program(program, c->lanes, WALK_ALL, add_matrix, &sum);
+    cr_expect(zero(int, walk.problem[0]), "%s %s: %s", c->kernel, c->params, walk.problem);
+    cr_expect(eq(dbl, sum.flops, c->flops), "%s %s on %u lanes", c->kernel, c->params, c->lanes);
+    cr_expect(eq(dbl, (double)walk.load_bytes, c->load), "%s %s on %u lanes", c->kernel, c->params, c->lanes);
+    cr_expect(eq(dbl, (double)walk.store_bytes, c->store), "%s %s on %u lanes", c->kernel, c->params, c->lanes);
+    cr_expect(eq(u64, walk.units, program->work_units_total), "%s %s on %u lanes", c->kernel, c->params, c->lanes);
+    kernel_plan_destroy(plan);
+}
+
+/* dQ: every query row of every (key tile, query tile) pair, d additions: 2 heads x 6 tiles of 64 rows x 64. */
+Test(dense, backward_adds_dq_once_per_tile_pair)
+{
+    struct kernel_plan *plan = walk_plan("attention", "sdpa_bwd", "b=1;h=2;s=256;d=64;causal=1;launches=main", 32);
+    struct walk walk = walk_program(plan->launches[0].program, 32, WALK_ALL, NULL, NULL);
+    cr_assert(eq(u64, walk.atomic_lanes, 2 * 6 * 64 * 64));
+    kernel_plan_destroy(plan);
+}
+
+/* ---- windows ---- */
+
+/* A window [0, a) and the rest [a, end) do the steps of the whole: their matrix work and work units add up. Loads may be
+ * taken twice: what [a, end) needs first, [0, a) had not prefetched, since prefetch ends with the window. */
+static void windows_add_up(const char *suite, const char *kernel, const char *params, uint64_t cut)
+{
+    struct kernel_plan *plan = walk_plan(suite, kernel, params, 32);
+    const struct wave_program *program = plan->launches[0].program;
+    cr_expect(gt(u64, program->trips_per_wave, cut), "%s/%s loops %llu times", suite, kernel,
+              (unsigned long long)program->trips_per_wave);
+    struct matrix_sum all = { 0 }, parts = { 0 };
+    struct walk whole = walk_program(program, 32, WALK_ALL, add_matrix, &all);
+    struct walk first = walk_program(program, 32, (struct wave_window){ 0, cut }, add_matrix, &parts);
+    struct walk rest = walk_program(program, 32, (struct wave_window){ cut, UINT64_MAX }, add_matrix, &parts);
+    cr_expect(zero(int, first.problem[0]), "%s", first.problem);
+    cr_expect(zero(int, rest.problem[0]), "%s", rest.problem);
+    cr_expect(eq(u64, first.units + rest.units, whole.units), "%s/%s", suite, kernel);
+    cr_expect(eq(dbl, parts.flops, all.flops), "%s/%s", suite, kernel);
+    cr_expect(ge(u64, first.load_bytes + rest.load_bytes, whole.load_bytes), "%s/%s", suite, kernel);
+    kernel_plan_destroy(plan);
+}
+
+Test(dense, windows_of_a_gemm_add_up)
+{
+    windows_add_up("gemm", "tile", "M=256;N=256;K=1280;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;stages=4", 7);
+}
+
+Test(dense, windows_of_attention_add_up)
+{
+    windows_add_up("attention", "sdpa_fwd", "b=1;h=1;s=2048;d=64;causal=1", 9);
+    windows_add_up("attention", "sdpa_bwd", "b=1;h=1;s=1024;d=64;causal=1;launches=main", 11);
+}
