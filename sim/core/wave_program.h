@@ -104,6 +104,9 @@ struct wave_program {
     uint64_t trips_per_wave;       /* of a typical wave; 0: waves do not loop (sampling then takes workgroups only) */
     bool workgroups_differ;        /* true: neighbouring workgroups have unlike amounts of work, so that a sample must be
                                       spread over the grid and not taken from its head */
+    uint64_t workgroups_period;    /* 0, or the workgroups after which the grid starts over on like data elsewhere (the next
+                                      table of many): a spread sample stays within one period, or it would mix working
+                                      sets that never meet */
     uint64_t longest_wave_trips;   /* 0, or the trips of one wave so long that it may bound the kernel (a hot run) */
     uint64_t longest_wave_workgroup;
     uint32_t longest_wave_index;

@@ -21,8 +21,9 @@ static const struct program_case cases[] = {
     { "launch", "dispatch", "grid=10;block=128", 0, 0, 0 },
     { "launch", "chain_stream", "n=1000;kernels=200", 4 * 1000, 4 * 1000, 0 },
     { "launch", "chain_graph", "n=1;kernels=200", 4, 4, 0 },
-    /* 4 bytes a step: 64 or 512 warm steps and 4096 */
-    { "latency", "chase_l2bypassl1", "kb=64", 4 * (64 + 4096), 0, 0 },
+    /* 4 bytes a load. 64 KiB: the chain of 64 + 4096 before the measured one touched the same lines. 16 GiB: it did not */
+    { "latency", "chase_l2bypassl1", "kb=64", 4 * (64 + 4096 + 4096), 0, 0 },
+    { "latency", "chase_l2bypassl1", "kb=16777216", 4 * (64 + 16384), 0, 0 },
     { "latency", "chase_l1", "kb=16", 4 * (512 + 4096), 0, 0 },
     { "latency", "per_sm", "sm=3", 4 * 64 * 74, 0, 0 },
     { "bandwidth", "read", "mb=1.5;it=3", 3 * 1.5 * MIB, 0, 0 },

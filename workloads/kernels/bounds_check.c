@@ -273,7 +273,7 @@ static void bounds_build(struct kernel_build *build, bool tree)
     program->registers_per_lane = 22;
     program->lds_bytes = 4096;
     program->work_units_total = max_u64(1, bounds_work(k, program));
-    program->trips_per_wave = ceil_div(length, block_x);
+    kernel_program_loops(program, build->machine, ceil_div(length, block_x));
     program->l2_footprint_bytes = bytes;
     /* The measuring program rewrites the indices just before. */
     program->initial_cache = WAVE_CACHE_STATE_PREDECESSOR;

@@ -366,7 +366,7 @@ static void add_partial_sums(struct kernel_build *build, const struct bag *shape
     k->gradient = kernel_program_tensor(program, "gradient", (double)k->bags * (double)k->width * k->element_bytes);
     program->registers_per_lane = 32;
     program->work_units_total = runs->lookups * k->chunks;
-    program->trips_per_wave = max_u64(1, runs->lookups / k->first_partial[runs->count]);
+    kernel_program_loops(program, build->machine, runs->lookups / k->first_partial[runs->count]);
     kernel_plan_add(build, program, 1);
 }
 
@@ -383,7 +383,7 @@ static void add_totals(struct kernel_build *build, const struct bag *shape, stru
                                               (double)k->rows * (double)k->width * k->element_bytes);
     program->registers_per_lane = 26;
     program->work_units_total = k->first_partial[runs->count] * k->chunks;
-    program->trips_per_wave = max_u64(1, k->first_partial[runs->count] / runs->count);
+    kernel_program_loops(program, build->machine, k->first_partial[runs->count] / runs->count);
     kernel_plan_add(build, program, 1);
 }
 

@@ -230,7 +230,7 @@ static void gis_build(struct kernel_build *build, enum gis_variant variant)
         kernel_program_grid(program, n / ROWS_PER_WAVE * k->lanes, 256, k->lanes);
         uint64_t walked = min_u64(n, program->workgroups * program->waves_per_workgroup * ROWS_PER_WAVE);
         program->work_units_total = walked * ceil_div(width, k->lanes);
-        program->trips_per_wave = ROWS_PER_WAVE * ceil_div(width, k->lanes);
+        kernel_program_loops(program, build->machine, ROWS_PER_WAVE * ceil_div(width, k->lanes));
         program->flops = (double)walked * (double)width;
         build->plan->flops = program->flops;
     }

@@ -90,6 +90,17 @@ void kernel_program_grid(struct wave_program *program, uint64_t total_threads, u
     program->waves_per_workgroup = (uint32_t)ceil_div(threads, lanes);
 }
 
+#define RESIDENT_WAVES_MAX 64 /* per unit, of the machines described in devices/ */
+#define FEW_ROUNDS 2
+
+void kernel_program_loops(struct wave_program *program, const struct kernel_machine *machine, uint64_t trips)
+{
+    uint64_t waves = program->workgroups * program->waves_per_workgroup;
+    if (waves <= (uint64_t)FEW_ROUNDS * RESIDENT_WAVES_MAX * machine->units) {
+        program->trips_per_wave = max_u64(trips, 1);
+    }
+}
+
 static double tensor_bytes(const struct wave_program *program)
 {
     double bytes = 0;

@@ -108,6 +108,11 @@ static inline uint64_t kernel_tensor_address(size_t index) { return (uint64_t)(i
  * at least one wave; a grid of none is a bug (asserted). */
 void kernel_program_grid(struct wave_program *program, uint64_t total_threads, uint32_t threads, uint32_t lanes);
 
+/* Say that a typical wave runs `trips` loop trips, so that the engine may cut its loop short. Left at 0 where the grid is
+ * many rounds of resident waves: its workgroups start and end at all times, which a round in step would not show, and
+ * whole workgroups are sampled instead. Call it once the grid is set. */
+void kernel_program_loops(struct wave_program *program, const struct kernel_machine *machine, uint64_t trips);
+
 /* Add `program` as the next launch (the plan owns it; on an earlier error it is destroyed here). */
 void kernel_plan_add(struct kernel_build *build, struct wave_program *program, double repeat);
 void kernel_plan_add_copy(struct kernel_build *build, enum kernel_launch_kind kind, double bytes);
@@ -145,7 +150,8 @@ void kernel_value_count(struct kernel_build *build, double amount, const char *u
  * machine code was decoded instruction by instruction, control bits included; comments cite it as "sm_90: ...". (The
  * flags of the measured binaries are not known; PyTorch's kernels were re-expressed and compiled the same way.)
  *   issue, valu  instructions between one memory access and the next, memory, branch and uniform ones apart from vector
- *                ones; one that runs at half rate (fp16 <-> fp32 conversion) counts 2.
+ *                ones. Integer ones count 1 although they run at half rate: where they are fewer than half, the issue
+ *                slot binds and not their pipe.
  *   latency      stall counts of those instructions beyond one cycle each: an in-order wave waits for them even when
  *                nobody else wants the issue slot. A result that comes over a scoreboard without touching memory
  *                (special register, constant, conversion, reciprocal) adds KERNEL_SPECIAL_CYCLES.

@@ -5,6 +5,8 @@
 
 struct chase {
     uint64_t lines;       /* visited in a random cycle */
+    uint64_t touched;     /* visits before the clock starts, loaded many at a time (their own time is not measured) */
+    uint64_t first;       /* visit that the timed chain starts with */
     uint64_t steps;
     uint64_t table;
     uint64_t stride;
@@ -35,6 +37,12 @@ static uint64_t permute(uint64_t i, uint64_t lines)
     return i;
 }
 
+static uint64_t chase_line(const struct chase *k, uint64_t visit)
+{
+    uint64_t at = visit / k->repeat % k->lines;
+    return k->table + (k->random ? permute(at, k->lines) : at) * k->stride;
+}
+
 /* sm_90: a step is IMAD.WIDE (stall 6) and the load, which waits for the one before. */
 static void chase_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
                        struct wave_op *op)
@@ -44,19 +52,26 @@ static void chase_next(const struct wave_program *program, const struct wave_win
         wave_first_trip(window, state);
         state->pc = 1;
     }
+    if (state->r[0] < k->touched) {
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 1, 1, 0);
+        op->cache = (uint8_t)k->cache;
+        for (uint32_t i = 0; i < 64 && state->r[0] < k->touched; i++) {
+            op_span_apart(op, chase_line(k, state->r[0]++), 4);
+        }
+        op_lanes(op, 1);
+        return;
+    }
     if (state->trip >= k->steps || state->trip >= window->trip_limit) {
         op_end(op);
         return;
     }
-    uint64_t visit = state->trip / k->repeat % k->lines;
-    uint64_t line = k->random ? permute(visit, k->lines) : visit;
     op_begin(op, WAVE_LOAD, 0);
     op_work(op, 1, 1, 5);
     op->cache = (uint8_t)k->cache;
     op->work_units = 1;
-    op_span(op, k->table + line * k->stride, 4);
+    op_span(op, chase_line(k, k->first + state->trip++), 4);
     op_lanes(op, 1);
-    state->trip++;
 }
 
 static struct wave_program *chase_program(struct kernel_build *build, struct chase parameters)
@@ -75,35 +90,43 @@ static struct wave_program *chase_program(struct kernel_build *build, struct cha
     return program;
 }
 
-static void chase_build(struct kernel_build *build, enum wave_cache cache, uint64_t steps_small, uint64_t steps_large)
+/* Steps of the timed chain: 4096, 16384 from 100 MB on. */
+static struct chase chase_read(struct kernel_build *build, enum wave_cache cache)
 {
     double kib = kernel_param_real(build, "kb", 0.25, 1e9);
     kernel_require_hbm(build, kib * 1024, "the table");
+    return (struct chase){ .lines = (uint64_t)(kib * 1024 / CHASE_LINE), .steps = kib < 100000 ? 4096 : 16384,
+                           .stride = CHASE_LINE, .repeat = 1, .cache = cache, .random = true };
+}
+
+/* All units read the whole table just before (the host wrote it where it is larger). Then three chains start a third of
+ * the table apart, each with 64 loads ahead of its 4096 timed ones; the table gives the median, which is the second: it
+ * meets again what the first has touched, if the table is small enough. */
+static void chase_l2_build(struct kernel_build *build)
+{
+    struct chase k = chase_read(build, WAVE_CACHE_L2);
     if (!kernel_params_done(build)) {
         return;
     }
-    struct chase k = { .lines = (uint64_t)(kib * 1024 / CHASE_LINE), .stride = CHASE_LINE, .repeat = 1,
-                       .cache = cache, .random = true };
-    k.steps = kib < 100000 ? steps_small : steps_large;
+    uint64_t run = 64 + k.steps;
+    k.touched = k.lines / 3 < run ? run : 64;
+    k.first = k.touched > 64 ? k.lines / 3 + 64 : 64;
     struct wave_program *program = chase_program(build, k);
-    if (cache == WAVE_CACHE_L2) {
-        /* All units read (small tables), or the host wrote (large ones), the whole table just before. */
-        program->initial_cache = WAVE_CACHE_STATE_PREDECESSOR;
-        program->predecessor_bytes = k.lines * CHASE_LINE;
-        program->predecessor = (struct wave_span){ kernel_tensor_address(0), (uint32_t)program->predecessor_bytes };
-    }
+    program->initial_cache = WAVE_CACHE_STATE_PREDECESSOR;
+    program->predecessor_bytes = k.lines * CHASE_LINE;
+    program->predecessor = (struct wave_span){ kernel_tensor_address(0), (uint32_t)program->predecessor_bytes };
     kernel_plan_add(build, program, 1);
 }
 
-/* 64 loads before the clock starts, then 4096 (16384 from 100 MB on). */
-static void chase_l2_build(struct kernel_build *build)
-{
-    chase_build(build, WAVE_CACHE_L2, 64 + 4096, 64 + 16384);
-}
-
+/* One chain after 512 loads. */
 static void chase_l1_build(struct kernel_build *build)
 {
-    chase_build(build, WAVE_CACHE_L1, 512 + 4096, 512 + 16384);
+    struct chase k = chase_read(build, WAVE_CACHE_L1);
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    k.touched = k.first = 512;
+    kernel_plan_add(build, chase_program(build, k), 1);
 }
 
 /* The mean over 64 lines, 4 KiB apart, as one unit sees them; each line is read 74 times in a dependent chain. The

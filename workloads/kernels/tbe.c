@@ -51,9 +51,9 @@ enum forward_step { FORWARD_START, FORWARD_INDICES, FORWARD_ROWS, FORWARD_OUTPUT
 /* sm_90, unrolled by 4: four index loads, then the rows in groups that wait for each other, as registers allow.
  *   fp32: 44 registers; rows {0,1} then {2,3}; 93 instructions a trip: 9 to the indices (14 cycles), 27 to the first
  *         rows (76), 31 to the others (59), 26 to the branch (34). A remainder lookup: 43 (94).
- *   fp16: 52 registers; rows {0}, {1}, {2,3}; 186 instructions: 7 (13), 12 (48), 49 (107), 36 (83), 82 (143), 64 of
- *         them half-rate conversions, of which the second half is predicated off where a row fits one instruction.
- *         A remainder lookup: 67 (141), 16 conversions. */
+ *   fp16: 52 registers; rows {0}, {1}, {2,3}; 186 instructions: 7 (13), 12 (48), 49 (107), 36 (83), 82 (143). A
+ *         remainder lookup: 67 (141). Conversion is by HADD2.F32, at full rate (256 half additions per clock and SM, two
+ *         a lane); what is predicated off for rows that one instruction covers still issues. */
 struct forward_group {
     uint8_t first, count;
     uint16_t issue, valu, latency;
@@ -69,7 +69,6 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
     bool half = k->element_bytes == 2;
     const struct forward_group *groups = half ? fp16_groups : fp32_groups;
     uint32_t group_count = half ? 3 : 2;
-    uint32_t conversions = half ? (k->row_bytes > k->chunk ? 16 : 8) : 0; /* per row, that run */
     uint64_t wave = wave_index(program, state), table = wave / k->bags, bag = wave % k->bags;
     if (wave >= k->tables * k->bags) {
         op_end(op);
@@ -87,7 +86,7 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
     case FORWARD_INDICES:
         if (state->trip >= limit) {
             op_begin(op, WAVE_STORE, 0);
-            op_work(op, half ? 16 : 10, half ? 113 + 2 * conversions : 45, half ? 127 : 51);
+            op_work(op, half ? 16 : 10, half ? 113 : 45, half ? 127 : 51);
             tbe_span(k, op, tbe_output_address(k, table, bag));
             state->pc = FORWARD_END;
             return;
@@ -96,9 +95,9 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
         state->r[1] = 0; /* group */
         op_begin(op, WAVE_LOAD, 0);
         if (state->r[0] == 4) {
-            op_work(op, half ? 7 : 5, half ? 82 + 2 * conversions : 30, half ? 67 : 13);
+            op_work(op, half ? 7 : 5, half ? 82 : 30, half ? 67 : 13);
         } else {
-            op_work(op, half ? 4 : 2, half ? 45 + conversions : 21, half ? 26 : 13);
+            op_work(op, half ? 4 : 2, half ? 45 : 21, half ? 26 : 13);
         }
         for (uint64_t i = 0; i < state->r[0]; i++) {
             op_span_apart(op, k->indices + (wave * k->length + state->trip + i) * 4, 4);
@@ -110,7 +109,7 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
         bool unrolled = state->r[0] == 4;
         struct forward_group group = unrolled ? groups[state->r[1]] : (struct forward_group){ 0, 1, 2, 10, 26 };
         op_begin(op, WAVE_LOAD, 0);
-        op_work(op, group.issue, group.valu + (group.first > 0 ? conversions : 0), group.latency);
+        op_work(op, group.issue, group.valu, group.latency);
         tbe_lookups(k, table, bag, state->trip + group.first, group.count, op);
         state->r[1]++;
         op->work_units = group.count;
@@ -199,8 +198,8 @@ enum sorted_step { SORTED_BOUNDS, SORTED_VALUES, SORTED_ROWS, SORTED_KEY, SORTED
 /* sm_90. Per distinct row: both segment bounds, then its lookups, then key, weight row, store.
  *   fp32: 40 registers, unrolled by 4: 13 instructions to the four bag numbers (30 cycles), 94 to the rows {0,1} with a
  *         division each (281), 36 to {2,3} (118), 25 after (33). A single lookup: 28 (105), 14 (23).
- *   fp16: 48 registers, unrolled by 2: 24 (56), 67 (250) to both rows, 67 after (113), 32 conversions (half of them
- *         predicated off where a row fits one instruction). A single lookup: 42 (148), 57 (100).
+ *   fp16: 48 registers, unrolled by 2: 24 (56), 67 (250) to both rows, 67 after (113). A single lookup: 42 (148), 57
+ *         (100).
  * r[0]: lookups of the trip, r[1]: group within it. */
 static void tbe_sorted_next(const struct wave_program *program, const struct wave_window *window,
                             struct wave_state *state, struct wave_op *op)
@@ -214,7 +213,6 @@ static void tbe_sorted_next(const struct wave_program *program, const struct wav
     }
     uint64_t length = run_table_length(k->runs, run), first = table * k->runs->lookups + k->runs->starts[run];
     uint64_t limit = min_u64(length, window->trip_limit), unroll = half ? 2 : 4;
-    uint32_t conversions = half ? (k->row_bytes > k->chunk ? 16 : 8) : 0;
     uint64_t weight = tbe_row_address(k, table, k->runs->rows[run]);
     switch (state->pc) {
     case SORTED_BOUNDS:
@@ -240,9 +238,9 @@ static void tbe_sorted_next(const struct wave_program *program, const struct wav
         if (state->trip == window->trip_first) {
             op_work(op, 9, 41, 68 + 3 * KERNEL_SPECIAL_CYCLES);
         } else if (state->r[0] == 1) {
-            op_work(op, half ? 3 : 2, half ? 57 + conversions : 14, half ? 43 : 9);
+            op_work(op, half ? 3 : 2, half ? 57 : 14, half ? 43 : 9);
         } else {
-            op_work(op, half ? 7 : 5, half ? 84 + 2 * conversions : 33, half ? 78 + KERNEL_SPECIAL_CYCLES : 25);
+            op_work(op, half ? 7 : 5, half ? 84 : 33, half ? 78 + KERNEL_SPECIAL_CYCLES : 25);
         }
         for (uint64_t i = 0; i < state->r[0]; i++) {
             op_span_apart(op, k->values + (first + state->trip + i) * 4, 4);
@@ -276,7 +274,7 @@ static void tbe_sorted_next(const struct wave_program *program, const struct wav
         bool loads = state->pc == SORTED_WEIGHT;
         uint64_t at = state->r[2], bytes = min_u64(k->chunk, k->row_bytes - at);
         op_begin(op, loads ? WAVE_LOAD : WAVE_STORE, 0);
-        op_work(op, loads ? 3 : 1, loads ? 10 : half ? 20 + conversions : 6, loads ? 20 : half ? 16 : 10);
+        op_work(op, loads ? 3 : 1, loads ? 10 : half ? 20 : 6, loads ? 20 : half ? 16 : 10);
         op_span(op, weight + at, bytes);
         op_lanes(op, ceil_div(bytes, 16));
         state->pc = loads ? SORTED_UPDATE : at + bytes < k->row_bytes ? SORTED_WEIGHT : SORTED_END;
@@ -376,7 +374,7 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
     bool half = shape.element_bytes == 2;
     program->registers_per_lane = forward ? (half ? 52 : 44) : (half ? 31 : 32);
     kernel_program_grid(program, shape.bags * shape.tables * k->lanes, THREADS, k->lanes);
-    program->trips_per_wave = shape.length;
+    kernel_program_loops(program, build->machine, shape.length);
     kernel_plan_add(build, program, 1);
     tbe_value(build, &shape);
 }
@@ -429,8 +427,9 @@ static void backward_sorted_build(struct kernel_build *build)
     k->values = kernel_program_tensor(program, "sorted bags", lookups * 4);
     program->registers_per_lane = shape.element_bytes == 2 ? 48 : 40;
     kernel_program_grid(program, segments * k->lanes, THREADS, k->lanes);
-    program->trips_per_wave = max_u64(1, k->runs->lookups / k->runs->count);
+    kernel_program_loops(program, build->machine, k->runs->lookups / k->runs->count);
     program->workgroups_differ = shape.alpha > 1;
+    program->workgroups_period = max_u64(1, program->workgroups / shape.tables);
     program->longest_wave_trips = run_table_length(k->runs, k->runs->longest);
     program->longest_wave_workgroup = k->runs->longest / program->waves_per_workgroup;
     program->longest_wave_index = (uint32_t)(k->runs->longest % program->waves_per_workgroup);
