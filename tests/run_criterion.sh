@@ -10,6 +10,7 @@ if [ -n "${RECKON_VALGRIND:-}" ]; then
         --log-file="$log/valgrind.%p" "$@" --timeout 1000
 fi
 ASAN_OPTIONS="log_path=$log/asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}" \
+    LSAN_OPTIONS="suppressions=$(dirname "$0")/lsan.supp:print_suppressions=0" \
     UBSAN_OPTIONS="print_stacktrace=1:log_path=$log/ubsan${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}" \
     "$@" >"$log/out" 2>&1
 status=$?
