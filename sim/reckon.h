@@ -108,6 +108,7 @@ struct reckon_predict_request {
 enum reckon_priced { RECKON_PRICED_PROGRAM, RECKON_PRICED_FABRIC, RECKON_PRICED_BYTES, RECKON_PRICED_REPLAYED, RECKON_PRICED_KINDS };
 
 struct reckon_kernel_row { /* kernels of one name, program and parameters; figures per GPU */
+    char *key;                     /* what was recorded: equal on every device */
     char *name, *program, *params; /* program "suite/kernel", "collective/KIND", "bytes" or "replayed"; params may be "" */
     char category[24];
     enum reckon_priced priced;

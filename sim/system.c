@@ -97,7 +97,7 @@ static enum harness_cache cache_of(enum reckon_cache cache)
 static void fill_times(const struct kernel_price *price, const struct reckon_device *device, const struct harness_profile *harness,
                        struct reckon_kernel *kernel)
 {
-    double floor_us = harness != NULL ? harness->floor_us : 0;
+    double floor_us = harness != NULL ? harness_floor_us(harness, &device->chip) : 0;
     double interval_us = harness != NULL ? harness->launch_interval_us : 0;
     double error = 1.2816 * price->result.sampling_error; /* 80% of a normal spread */
     kernel->device_us = price->device_us;

@@ -141,7 +141,7 @@ static const struct reckon_kernel_row *row_like(const struct reckon_prediction *
 {
     for (size_t i = 0; i < prediction->kernel_count; i++) {
         const struct reckon_kernel_row *other = &prediction->kernels[i];
-        if (strcmp(other->name, row->name) == 0 && strcmp(other->program, row->program) == 0 && strcmp(other->params, row->params) == 0) {
+        if (strcmp(other->key, row->key) == 0) {
             return other;
         }
     }

@@ -1,15 +1,20 @@
 #include "sim/step/harness_profile.h"
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 static const char *const cache_texts[HARNESS_CACHES] = { "program", "clean", "own", "predecessor", "flushed" };
 
 #define ROW(field, unit, min, max, help) { #field, unit, min, max, offsetof(struct harness_profile, field), help }
 static const struct value_row rows[] = {
-    ROW(floor_us, "us", 0, 1000, "event interval around nothing"),
+    ROW(empty_us, "us", 0, 1000, "what the program reads for an empty kernel"),
     ROW(launch_interval_us, "us", 0, 1000, "least time between two launches of the program's host"),
 };
 #undef ROW
+
+double harness_floor_us(const struct harness_profile *harness, const struct chip_profile *chip)
+{
+    return fmax(harness->empty_us - chip->launch_latency, 0);
+}
 
 const char *harness_cache_text(enum harness_cache cache)
 {
@@ -42,7 +47,11 @@ static enum sim_status coverage_read(const char *path, const struct json *list, 
             return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: more than %zu entries in 'covers'", path, json_line(entry),
                             harness->coverage_count);
         }
-        enum sim_status status = value_text_read(path, entry, "suite", coverage->suite, sizeof coverage->suite, error);
+        static const char *const keys[] = { "suite", "kernel", "cache", NULL };
+        enum sim_status status = value_keys_check(path, entry, keys, error);
+        if (status == SIM_OK) {
+            status = value_text_read(path, entry, "suite", coverage->suite, sizeof coverage->suite, error);
+        }
         if (status == SIM_OK && json_get(entry, "kernel") != NULL) {
             status = value_text_read(path, entry, "kernel", coverage->kernel, sizeof coverage->kernel, error);
         }
@@ -87,8 +96,10 @@ enum sim_status harness_profile_read(const char *path, struct harness_profile *h
     if (status != SIM_OK) {
         return status;
     }
+    static const char *const keys[] = { "schema", "name", "title", "libraries", "covers", "values", NULL };
     memset(harness, 0, sizeof *harness);
-    if ((status = value_text_read(path, root, "name", harness->name, sizeof harness->name, error)) == SIM_OK &&
+    if ((status = value_keys_check(path, root, keys, error)) == SIM_OK &&
+        (status = value_text_read(path, root, "name", harness->name, sizeof harness->name, error)) == SIM_OK &&
         (status = value_text_read(path, root, "title", harness->title, sizeof harness->title, error)) == SIM_OK &&
         (status = coverage_read(path, json_get(root, "covers"), harness, error)) == SIM_OK &&
         (status = libraries_read(path, json_get(root, "libraries"), harness, error)) == SIM_OK) {

@@ -23,7 +23,7 @@ struct harness_coverage {
 
 struct harness_profile {
     char name[32], title[128];
-    double floor_us;             /* an event interval around nothing, added once per measured call */
+    double empty_us;             /* what the program reads for an empty kernel */
     double launch_interval_us;   /* least time between launches that the program's host makes */
     struct value_kinds kinds;
     size_t coverage_count, library_count;
@@ -37,6 +37,10 @@ enum sim_status harness_profile_read(const char *path, struct harness_profile *h
  * (`library`, NULL when the row names none), and one without covers only rows that name none. */
 const struct harness_coverage *harness_covers(const struct harness_profile *harness, const char *suite, const char *kernel,
                                               const char *library);
+
+/* What the program adds to the device's time once per measured call: what it reads for an empty kernel less what an empty
+ * kernel takes. */
+double harness_floor_us(const struct harness_profile *harness, const struct chip_profile *chip);
 
 /* "program", "clean", ...; -1 from parse when unknown. */
 const char *harness_cache_text(enum harness_cache cache);

@@ -20,8 +20,10 @@ enum sim_status host_profile_read(const char *path, struct host_profile *host, s
     if (status != SIM_OK) {
         return status;
     }
+    static const char *const keys[] = { "schema", "name", "title", "values", NULL };
     memset(host, 0, sizeof *host);
-    if ((status = value_text_read(path, root, "name", host->name, sizeof host->name, error)) == SIM_OK &&
+    if ((status = value_keys_check(path, root, keys, error)) == SIM_OK &&
+        (status = value_text_read(path, root, "name", host->name, sizeof host->name, error)) == SIM_OK &&
         (status = value_text_read(path, root, "title", host->title, sizeof host->title, error)) == SIM_OK) {
         status = value_table_read(path, json_get(root, "values"), rows, sizeof rows / sizeof rows[0], host, &host->kinds, error);
     }

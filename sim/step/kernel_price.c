@@ -39,7 +39,7 @@ static enum sim_status run_waves(const struct kernel_price_machine *machine, con
 {
     const struct chip_profile *chip = machine->chip;
     struct chip_options options = { .engine = machine->engine, .exact = request->exact, .seed = machine->seed,
-                                    .core_mhz = chip->clock_core_memory_bound };
+                                    .window_requests = request->window_requests, .core_mhz = chip->clock_core_memory_bound };
     if (request->cache == HARNESS_CACHE_PREDECESSOR && program->predecessor_bytes == 0) {
         return sim_fail(error, SIM_BAD_ARGUMENT, "%s/%s does not say what its predecessor wrote: use clean, own or flushed",
                         request->suite, request->kernel);
@@ -127,9 +127,6 @@ static double span_us(const struct kernel_price *price, const struct chip_profil
         if (repeat <= 0) {
             continue;
         }
-        if (!price->graph_style) { /* an empty kernel holds the launch path longer than it holds the units */
-            us = repeat > 1 ? fmax(us, chip->launch_latency - gap) : us;
-        }
         end = run_end_us(end, issued * interval_us, interval_us, us, gap, fmax(repeat, 1));
         issued += repeat;
     }
@@ -151,6 +148,26 @@ bool kernel_price_value(const struct kernel_price *price, double time_us, double
     case KERNEL_VALUE_COUNT: *value = price->value_amount; return true;
     default: return false;
     }
+}
+
+/* Of a kernel in a stream: what an empty one takes beyond its workgroups' own start and release. */
+static double launch_path_us(const struct chip_profile *chip)
+{
+    double workgroup_us = (chip->dispatch_start_latency + chip->dispatch_release_latency) / chip->clock_core_memory_bound;
+    return fmax(chip->launch_latency - workgroup_us, 0);
+}
+
+static void add_launch_path(struct kernel_result *result, double us)
+{
+    double share = us > 0 ? us / (result->duration_us + us) : 0;
+    for (int s = 0; s < KERNEL_STAGES; s++) {
+        result->stack[s] *= 1 - share;
+    }
+    result->stack[KERNEL_STAGE_LAUNCH] += share;
+    result->unit_share *= 1 - share;
+    result->hbm_share *= 1 - share;
+    result->matrix_share *= 1 - share;
+    result->duration_us += us;
 }
 
 static void add_gaps(struct kernel_price *price, const struct chip_profile *chip)
@@ -198,6 +215,7 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine, co
             if (status != SIM_OK) {
                 return status;
             }
+            add_launch_path(&part, price->graph_style ? 0 : launch_path_us(machine->chip));
         } else {
             run_copy(machine, launch, &part);
         }

@@ -1,5 +1,10 @@
-/* What one kernel costs on one device: the launches that the registry plans for it, run on the chip model, with the gaps
- * of the device's launch path between them. Plain data, so that worker processes can hand it back through shared memory. */
+/* What one kernel costs on one device: the launches that the registry plans for it, run on the chip model, each with the
+ * device's launch path in front of it and the gaps between them. Plain data, so that worker processes can hand it back
+ * through shared memory.
+ *
+ * Launch path. A profiler sees an empty kernel last launch.latency though its workgroups take only start and release: the
+ * front end reads the launch packet and drains afterwards. That difference is added to every kernel of a stream; inside a
+ * captured graph it hides behind the kernel before. */
 #ifndef SIM_STEP_KERNEL_PRICE_H
 #define SIM_STEP_KERNEL_PRICE_H
 #include <stdbool.h>
@@ -24,13 +29,15 @@ struct kernel_price_request {
     enum harness_cache cache;
     double matrix_mhz;  /* core clock of kernels that keep the matrix units busy; 0: the highest */
     bool exact;
+    uint64_t window_requests; /* line requests simulated before extrapolating; 0: the chip model's default */
 };
 
 struct kernel_price {
     enum sim_status status;
     char error[SIM_ERROR_TEXT_CAPACITY];  /* when status is not SIM_OK */
     size_t launch_count;                  /* classes of launches, in order */
-    double launch_us[KERNEL_PRICE_LAUNCHES_MAX], launch_repeat[KERNEL_PRICE_LAUNCHES_MAX];
+    double launch_us[KERNEL_PRICE_LAUNCHES_MAX]; /* launch path included */
+    double launch_repeat[KERNEL_PRICE_LAUNCHES_MAX];
     double launches;                      /* sum of the repeats */
     double device_us;                     /* first launch's start to the last one's end, device alone, all queued */
     struct kernel_result result;          /* all launches together; gaps are its launch stage */

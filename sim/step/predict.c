@@ -7,6 +7,7 @@
 #include "sim/core/units.h"
 #include "sim/fabric/fabric.h"
 #include "sim/reckon.h"
+#include "sim/step/rechoose.h"
 #include "sim/step/schedule.h"
 #include "sim/step/session.h"
 #include "workloads/graph.h"
@@ -23,10 +24,16 @@
 #define MATRIX_SHARE_FULL_CLOCK 0.33
 #define MATRIX_SHARE_DENSE_CLOCK 0.84
 
+#define ASSUMPTIONS_SHOWN 3 /* per program */
+
+/* Line requests simulated per kernel of a step. A step has a hundred distinct kernels, so the sampling errors of each
+ * (2 to 4% at this window against the chip model's default) average out. */
+#define WINDOW_REQUESTS 300000
+
 struct node_pricing { /* of one device node */
     struct kernel_price_request request; /* program, or the stand-in copy of a kernel priced by bytes */
     bool has_request;
-    char bytes_params[48];               /* backing of the stand-in's request.params */
+    char params[RECHOOSE_PARAMS_CAPACITY]; /* backing of request.params where they are not the node's own */
     enum reckon_priced priced;
     struct step_price price;
     double matrix_share;
@@ -43,7 +50,7 @@ struct prediction_build {
     struct step_price *prices;               /* [node_count] */
     struct kernel_price_request *requests;   /* gathered for session_price */
     struct step_timeline *timeline;
-    double matrix_mhz;
+    bool traced_here;                        /* recorded on the device asked for */
 };
 
 enum sim_status reckon_graph_read(struct reckon *reckon, const char *const *paths, size_t path_count, bool traced_host_times,
@@ -67,6 +74,19 @@ void reckon_graph_free(struct graph *graph)
     graph_destroy(graph);
 }
 
+static bool title_is_of(const char *title, const struct chip_profile *chip)
+{
+    size_t length = strlen(title);
+    for (const char *at = chip->trace_names; length > 0 && *at != '\0';) {
+        size_t name = strcspn(at, "|");
+        if (name == length && strncmp(at, title, name) == 0) {
+            return true;
+        }
+        at += name + (at[name] == '|' ? 1 : 0);
+    }
+    return false;
+}
+
 static double hbm_rate_gbs(const struct chip_profile *chip)
 {
     return chip->hbm_channels * chip->hbm_channel_rate;
@@ -78,8 +98,9 @@ static double hbm_rate_gbs(const struct chip_profile *chip)
 static void request_by_bytes(struct node_pricing *pricing, const struct graph_node *node)
 {
     double elements = ceil((node->bytes_read + node->bytes_written) / 8);
-    snprintf(pricing->bytes_params, sizeof pricing->bytes_params, "n=%.0f;dtype=fp32", fmax(elements, 1));
-    pricing->request = (struct kernel_price_request){ .suite = "pointwise", .kernel = "copy", .params = pricing->bytes_params };
+    snprintf(pricing->params, sizeof pricing->params, "n=%.0f;dtype=fp32", fmax(elements, 1));
+    pricing->request = (struct kernel_price_request){ .suite = "pointwise", .kernel = "copy", .params = pricing->params,
+                                                        .window_requests = WINDOW_REQUESTS };
     pricing->has_request = true;
     pricing->priced = RECKON_PRICED_BYTES;
 }
@@ -99,10 +120,15 @@ static void request_unrecognised(struct node_pricing *pricing, const struct grap
     }
 }
 
-static void request_kernel(struct node_pricing *pricing, const struct graph_node *node)
+static void request_kernel(const struct prediction_build *build, struct node_pricing *pricing, const struct graph_node *node)
 {
     if (node->recognition == GRAPH_RECOGNISED) {
-        pricing->request = (struct kernel_price_request){ .suite = node->suite, .kernel = node->kernel, .params = node->params };
+        const char *kernel = node->kernel, *params = node->params;
+        if (!build->traced_here && rechoose(node->suite, node->kernel, node->params, &kernel, pricing->params)) {
+            params = pricing->params;
+        }
+        pricing->request = (struct kernel_price_request){ .suite = node->suite, .kernel = kernel, .params = params,
+                                                          .window_requests = WINDOW_REQUESTS };
         pricing->has_request = true;
         pricing->priced = RECKON_PRICED_PROGRAM;
     } else if (node->recognition == GRAPH_BY_BYTES) {
@@ -140,7 +166,8 @@ static enum sim_status demote_refused(struct prediction_build *build, struct sim
         if (pricing->priced == RECKON_PRICED_BYTES) {
             return sim_fail(error, price->status, "%s: %s", node->name, price->error);
         }
-        notes_add(&build->prediction->notes, "no price from its program, so by bytes: %.60s: %s", node->name, price->error);
+        notes_add(&build->prediction->notes, "no price from %s/%s, so by its tensors' bytes: %.*s", node->suite, node->kernel,
+                  (int)strcspn(price->error, "("), price->error);
         request_unrecognised(pricing, node);
         demoted = true;
     }
@@ -159,6 +186,23 @@ static double flops_us(const struct chip_profile *chip, const struct graph_node 
     return node->flops > 0 ? node->flops / (flops_per_us * BY_FLOPS_EFFICIENCY) : 0;
 }
 
+/* The first few of a program; shapes make variants of one text without end. */
+static void note_assumption(struct reckon_notes *notes, const struct kernel_price_request *request, const char *text)
+{
+    char prefix[128];
+    size_t before = 0;
+    int length = snprintf(prefix, sizeof prefix, "assumed for %s/%s: ", request->suite, request->kernel);
+    for (size_t i = 0; i < notes->count; i++) {
+        before += strncmp(notes->text[i], prefix, (size_t)length) == 0;
+    }
+    if (before < ASSUMPTIONS_SHOWN) {
+        notes_add(notes, "%s%s", prefix, text);
+    } else {
+        notes_add(notes, "%sand more of the kind (reckon kernel %s/%s lists them for one shape)", prefix, request->suite,
+                  request->kernel);
+    }
+}
+
 static void price_from_program(struct prediction_build *build, const struct graph_node *node, struct node_pricing *pricing)
 {
     const struct kernel_price *price = session_price_of(build->reckon, build->device, &pricing->request);
@@ -167,7 +211,7 @@ static void price_from_program(struct prediction_build *build, const struct grap
     pricing->matrix_share = price->result.matrix_share;
     snprintf(pricing->limiter, sizeof pricing->limiter, "%s", kernel_stage_text(price->result.limiter));
     for (size_t i = 0; i < price->assumption_count && pricing->priced == RECKON_PRICED_PROGRAM; i++) {
-        notes_add(&build->prediction->notes, "assumed for %s/%s: %s", node->suite, node->kernel, price->assumptions[i].text);
+        note_assumption(&build->prediction->notes, &pricing->request, price->assumptions[i].text);
     }
     double by_flops = pricing->priced == RECKON_PRICED_BYTES ? flops_us(&build->device->chip, node) : 0;
     if (by_flops > pricing->price.us) {
@@ -189,21 +233,6 @@ static enum sim_status price_replayed(const struct graph_node *node, struct node
 }
 
 /* ---- collectives */
-
-/* A recorded duration includes waiting for the last rank, so the least over the ranks is nearest to the transfer. */
-static double least_traced_us(const struct graph *graph, const struct graph_node *node)
-{
-    double least = INFINITY;
-    for (size_t i = 0; i < graph->node_count; i++) {
-        const struct graph_node *other = &graph->nodes[i];
-        if (other->kind == GRAPH_COLLECTIVE && other->traced_us >= 0 && other->collective != NULL &&
-            other->collective->sequence == node->collective->sequence &&
-            strcmp(other->collective->group, node->collective->group) == 0) {
-            least = fmin(least, other->traced_us);
-        }
-    }
-    return least;
-}
 
 static enum sim_status collective_request_of(const struct reckon_device *device, const struct graph_node *node,
                                              struct collective_request *request, struct sim_error *error)
@@ -231,12 +260,9 @@ static enum sim_status price_collective(struct prediction_build *build, const st
     struct collective_result result;
     bool known = node->collective != NULL && strcmp(node->collective->kind, "unknown") != 0;
     if (!known || node->collective->bytes <= 0 || node->collective->group_size < 2) {
-        struct graph_node replay = *node;
-        double least = node->collective != NULL ? least_traced_us(build->graph, node) : node->traced_us;
-        replay.traced_us = isfinite(least) ? least : -1;
         notes_add(&build->prediction->notes, "collective '%.80s' (%s) is replayed at its traced %.1f us and not scaled", node->name,
-                  known ? "no bytes or one rank" : "of an unknown kind", replay.traced_us);
-        return price_replayed(&replay, pricing, error);
+                  known ? "no bytes or one rank" : "of an unknown kind", node->traced_us);
+        return price_replayed(node, pricing, error);
     }
     enum sim_status status = collective_request_of(build->device, node, &request, error);
     if (status == SIM_OK) {
@@ -253,7 +279,7 @@ static enum sim_status price_collective(struct prediction_build *build, const st
         .unit_share = fmin((double)result.channels / chip_unit_count(chip), 1),
         .hbm_share = fmin(result.hbm_bytes / (result.time_us * hbm_rate_gbs(chip) * 1e3), 1),
     };
-    snprintf(pricing->limiter, sizeof pricing->limiter, "%s", result.limiter);
+    snprintf(pricing->limiter, sizeof pricing->limiter, "%.23s", result.limiter);
     return SIM_OK;
 }
 
@@ -284,7 +310,7 @@ static enum sim_status price_all(struct prediction_build *build, struct sim_erro
 {
     for (size_t i = 0; i < build->graph->node_count; i++) {
         if (build->graph->nodes[i].kind == GRAPH_KERNEL) {
-            request_kernel(&build->nodes[i], &build->graph->nodes[i]);
+            request_kernel(build, &build->nodes[i], &build->graph->nodes[i]);
         }
     }
     enum sim_status status = price_requests(build, error);
@@ -352,7 +378,7 @@ static char *program_text(const struct graph_node *node, const struct node_prici
 {
     char text[96];
     switch (pricing->priced) {
-    case RECKON_PRICED_PROGRAM: snprintf(text, sizeof text, "%s/%s", node->suite, node->kernel); break;
+    case RECKON_PRICED_PROGRAM: snprintf(text, sizeof text, "%s/%s", pricing->request.suite, pricing->request.kernel); break;
     case RECKON_PRICED_FABRIC: snprintf(text, sizeof text, "collective/%s", node->collective->kind); break;
     case RECKON_PRICED_BYTES: snprintf(text, sizeof text, "bytes"); break;
     default: snprintf(text, sizeof text, "replayed"); break;
@@ -363,8 +389,8 @@ static char *program_text(const struct graph_node *node, const struct node_prici
 static char *params_text(const struct graph_node *node, const struct node_pricing *pricing)
 {
     char text[96] = "";
-    if (pricing->priced == RECKON_PRICED_PROGRAM && node->params != NULL) {
-        return strdup(node->params);
+    if (pricing->priced == RECKON_PRICED_PROGRAM && pricing->request.params != NULL) {
+        return strdup(pricing->request.params);
     }
     if (pricing->priced == RECKON_PRICED_FABRIC) {
         snprintf(text, sizeof text, "bytes=%.0f;gpus=%u", node->collective->bytes, node->collective->group_size);
@@ -375,12 +401,24 @@ static char *params_text(const struct graph_node *node, const struct node_pricin
     return strdup(text);
 }
 
+/* Name, program and parameters as recorded: what a row means on any device. */
+static char *key_text(const struct graph_node *node)
+{
+    char *text = NULL;
+    int wrote = node->kind == GRAPH_COLLECTIVE && node->collective != NULL
+                    ? asprintf(&text, "%s|%s|%.0f|%u", node->name, node->collective->kind, node->collective->bytes,
+                               node->collective->group_size)
+                    : asprintf(&text, "%s|%s/%s|%s|%.0f", node->name, node->suite, node->kernel,
+                               node->params != NULL ? node->params : "", node->bytes_read + node->bytes_written);
+    SIM_ASSERT(wrote >= 0, "no memory for a row");
+    return text;
+}
+
 static int by_identity(const void *a, const void *b)
 {
     const struct reckon_kernel_row *x = a, *y = b;
-    int order = strcmp(x->name, y->name);
-    order = order != 0 ? order : strcmp(x->program, y->program);
-    return order != 0 ? order : strcmp(x->params, y->params);
+    int order = strcmp(x->key, y->key);
+    return order != 0 ? order : strcmp(x->program, y->program);
 }
 
 static int by_time(const void *a, const void *b)
@@ -397,6 +435,7 @@ static int by_category_time(const void *a, const void *b)
 
 static void row_free(struct reckon_kernel_row *row)
 {
+    free(row->key);
     free(row->name);
     free(row->program);
     free(row->params);
@@ -431,10 +470,11 @@ static void fill_rows(struct prediction_build *build)
     for (size_t i = 0; i < build->graph->node_count; i++) {
         const struct graph_node *node = &build->graph->nodes[i];
         const struct node_pricing *pricing = &build->nodes[i];
-        if (node->kind != GRAPH_KERNEL && node->kind != GRAPH_COLLECTIVE) {
+        if (!graph_is_device(node)) {
             continue;
         }
         struct reckon_kernel_row *row = &rows[count++];
+        row->key = key_text(node);
         row->name = strdup(node->name != NULL ? node->name : "?");
         row->program = program_text(node, pricing);
         row->params = params_text(node, pricing);
@@ -465,13 +505,13 @@ static void fill_rows(struct prediction_build *build)
 }
 
 /* Shares of GPU time: what programs and the fabric priced, and what came out within a factor of two of the trace. */
-static void fill_shares(struct prediction_build *build, bool traced_here)
+static void fill_shares(struct prediction_build *build)
 {
     double all = 0, recognised = 0, traced = 0, within = 0;
     for (size_t i = 0; i < build->graph->node_count; i++) {
         const struct graph_node *node = &build->graph->nodes[i];
         const struct node_pricing *pricing = &build->nodes[i];
-        if (node->kind != GRAPH_KERNEL && node->kind != GRAPH_COLLECTIVE) {
+        if (!graph_is_device(node)) {
             continue;
         }
         all += pricing->price.us;
@@ -484,20 +524,7 @@ static void fill_shares(struct prediction_build *build, bool traced_here)
         }
     }
     build->prediction->recognised_fraction = all > 0 ? recognised / all : 1;
-    build->prediction->within_2x_fraction = traced_here && traced > 0 ? within / traced : NAN;
-}
-
-static bool title_is_of(const char *title, const struct chip_profile *chip)
-{
-    size_t length = strlen(title);
-    for (const char *at = chip->trace_names; length > 0 && *at != '\0';) {
-        size_t name = strcspn(at, "|");
-        if (name == length && strncmp(at, title, name) == 0) {
-            return true;
-        }
-        at += name + (at[name] == '|' ? 1 : 0);
-    }
-    return false;
+    build->prediction->within_2x_fraction = build->traced_here && traced > 0 ? within / traced : NAN;
 }
 
 /* HBM of the device the trace was recorded on, GiB; 0 when no profile knows its name. */
@@ -538,15 +565,15 @@ static void fill_memory(struct prediction_build *build)
     }
 }
 
-static void fill_notes(struct prediction_build *build, bool traced_here)
+static void fill_notes(struct prediction_build *build)
 {
     struct reckon_notes *notes = &build->prediction->notes;
     const struct graph *graph = build->graph;
     for (size_t i = 0; i < graph->note_count; i++) {
         notes_add(notes, "trace: %s", graph->notes[i]);
     }
-    if (!traced_here) {
-        notes_add(notes, "recorded on %s: traced times are of that device", graph->device_title[0] != '\0' ? graph->device_title : "an unnamed device");
+    if (!build->traced_here) {
+        notes_add(notes, "recorded on %s: traced times are of that device, and library kernels are taken as the target's own library would run them", graph->device_title[0] != '\0' ? graph->device_title : "an unnamed device");
     }
     if (build->timeline->dropped_syncs > 0) {
         notes_add(notes, "%zu synchronise call(s) at the end of the recorded step left out: steps are queued back to back",
@@ -584,7 +611,6 @@ static void fill_prediction(struct prediction_build *build)
 {
     struct reckon_prediction *prediction = build->prediction;
     const struct reckon_device *device = build->device;
-    bool traced_here = title_is_of(build->graph->device_title, &device->chip);
     snprintf(prediction->device, sizeof prediction->device, "%s", device->chip.name);
     snprintf(prediction->node, sizeof prediction->node, "%s", node_profile_name(device->node));
     snprintf(prediction->host, sizeof prediction->host, "%s", device->host.name);
@@ -593,9 +619,9 @@ static void fill_prediction(struct prediction_build *build)
     prediction->gpus = build->request->gpus != 0 ? build->request->gpus : build->graph->rank_count;
     fill_times(build);
     fill_rows(build);
-    fill_shares(build, traced_here);
+    fill_shares(build);
     fill_memory(build);
-    fill_notes(build, traced_here);
+    fill_notes(build);
     basis_add_chip(&prediction->basis, &device->chip);
     basis_add_kinds(&prediction->basis, &device->host.kinds);
 }
@@ -617,7 +643,8 @@ enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device
                                const struct reckon_predict_request *request, struct reckon_prediction **out,
                                struct sim_error *error)
 {
-    struct prediction_build build = { .reckon = reckon, .device = device, .request = request, .graph = request->graph };
+    struct prediction_build build = { .reckon = reckon, .device = device, .request = request, .graph = request->graph,
+                                      .traced_here = title_is_of(request->graph->device_title, &device->chip) };
     enum sim_status status = check_request(request, error);
     *out = NULL;
     if (status != SIM_OK) {

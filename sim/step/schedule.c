@@ -100,11 +100,6 @@ static double us_between(sim_time from, sim_time to)
     return time_to_us(time_since(to, from));
 }
 
-static bool is_device(const struct graph_node *node)
-{
-    return node->kind == GRAPH_KERNEL || node->kind == GRAPH_COLLECTIVE;
-}
-
 static struct item *item_of(struct simulation *sim, uint32_t iteration, uint32_t node)
 {
     return &sim->items[(size_t)iteration * sim->graph->node_count + node];
@@ -230,7 +225,7 @@ static bool head_may_start(struct simulation *sim, struct rank *rank, struct str
     }
     sim_time earliest = item->ready;
     const struct graph_node *node = &sim->graph->nodes[item->node];
-    if (is_device(node) && stream->used) {
+    if (graph_is_device(node) && stream->used) {
         earliest = time_max(earliest, after(stream->free_at, sim->options->stream_gap_us));
     }
     if (time_before(now, earliest)) {
@@ -256,7 +251,7 @@ static void item_finish(struct simulation *sim, struct item *item)
     stream->unfinished--;
     rank->unfinished--;
     note_end(sim, item->iteration, now);
-    if (is_device(&sim->graph->nodes[item->node])) {
+    if (graph_is_device(&sim->graph->nodes[item->node])) {
         stream->free_at = now;
         stream->used = true;
         rank->outstanding--;
@@ -316,7 +311,7 @@ static void rank_start_heads(struct simulation *sim, struct rank *rank)
         if (oldest == NULL) {
             return;
         }
-        if (is_device(&sim->graph->nodes[oldest->node])) {
+        if (graph_is_device(&sim->graph->nodes[oldest->node])) {
             item_start(sim, rank, oldest);
         } else {
             oldest->start = event_queue_now(sim->queue);
@@ -325,7 +320,7 @@ static void rank_start_heads(struct simulation *sim, struct rank *rank)
     }
 }
 
-static void item_push(struct simulation *sim, uint32_t iteration, uint32_t node_index, double start_us)
+static void item_push(struct simulation *sim, uint32_t iteration, uint32_t node_index)
 {
     const struct graph_node *node = &sim->graph->nodes[node_index];
     struct rank *rank = &sim->ranks[node->rank];
@@ -334,7 +329,7 @@ static void item_push(struct simulation *sim, uint32_t iteration, uint32_t node_
     SIM_ASSERT(!item->pushed, "node %u launched twice in a step", node_index);
     item->pushed = true;
     item->sequence = sim->sequence++;
-    item->ready = after(event_queue_now(sim->queue), start_us);
+    item->ready = after(event_queue_now(sim->queue), sim->host->start_us);
     item->next = NULL;
     if (stream->tail != NULL) {
         stream->tail->next = item;
@@ -344,7 +339,16 @@ static void item_push(struct simulation *sim, uint32_t iteration, uint32_t node_
     stream->tail = item;
     stream->unfinished++;
     rank->unfinished++;
-    rank->outstanding += is_device(node) ? 1 : 0;
+    rank->outstanding += graph_is_device(node) ? 1 : 0;
+}
+
+/* What a launch call put on the device: one node, or those of a captured graph. */
+static void push_launched(struct simulation *sim, uint32_t iteration, const struct graph_node *launch)
+{
+    uint32_t count = launch->launched_count > 0 ? launch->launched_count : 1;
+    for (uint32_t i = 0; launch->launched != NONE && i < count; i++) {
+        item_push(sim, iteration, launch->launched + i);
+    }
 }
 
 /* ---- host */
@@ -417,9 +421,7 @@ static void host_run(struct simulation *sim, struct host *host)
         case GRAPH_HOST_OP: us += operator_cost(costs, node); host->at++; break;
         case GRAPH_HOST_SYNC: us += sim->dropped[index] ? 0 : costs->sync_us; host->at++; break;
         case GRAPH_HOST_LAUNCH: host_spend(host, us + costs->launch_us, index); return;
-        case GRAPH_EVENT_RECORD:
-        case GRAPH_EVENT_WAIT: host_spend(host, us + costs->event_us, index); return;
-        default: host_spend(host, us, index); return; /* a device node without a launch of its own */
+        default: host_spend(host, us + costs->event_us, index); return; /* record or wait */
         }
     }
 }
@@ -445,9 +447,10 @@ static void on_host(struct event *event, struct event_queue *queue)
     struct simulation *sim = host->simulation;
     if (host->pending != NONE) {
         const struct graph_node *node = &sim->graph->nodes[host->pending];
-        uint32_t launched = node->kind == GRAPH_HOST_LAUNCH ? node->launched : host->pending;
-        if (launched != NONE) {
-            item_push(sim, host->iteration, launched, sim->host->start_us);
+        if (node->kind == GRAPH_HOST_LAUNCH) {
+            push_launched(sim, host->iteration, node);
+        } else {
+            item_push(sim, host->iteration, host->pending);
         }
         host->pending = NONE;
         host->at++;
@@ -492,44 +495,6 @@ static void on_meeting(struct event *event, struct event_queue *queue)
 }
 
 /* ---- build */
-
-struct order_key { double at; uint32_t node; };
-
-static int by_traced_order(const void *a, const void *b)
-{
-    const struct order_key *x = a, *y = b;
-    if (x->at != y->at) {
-        return x->at < y->at ? -1 : 1;
-    }
-    return x->node < y->node ? -1 : x->node > y->node;
-}
-
-static void mark_launched(const struct graph *graph, bool *launched)
-{
-    for (size_t i = 0; i < graph->node_count; i++) {
-        if (graph->nodes[i].kind == GRAPH_HOST_LAUNCH && graph->nodes[i].launched != NONE) {
-            launched[graph->nodes[i].launched] = true;
-        }
-    }
-}
-
-/* Host-issued nodes of a rank in traced order when all are traced, else as they stand in the graph. */
-static size_t program_build(const struct graph *graph, uint32_t rank, const bool *launched, struct order_key *keys)
-{
-    size_t length = 0;
-    bool traced = true;
-    for (size_t i = 0; i < graph->node_count; i++) {
-        const struct graph_node *node = &graph->nodes[i];
-        if (node->rank == rank && !(is_device(node) && launched[i])) {
-            keys[length++] = (struct order_key){ node->traced_start_us, (uint32_t)i };
-            traced = traced && node->traced_start_us >= 0;
-        }
-    }
-    if (traced) {
-        qsort(keys, length, sizeof keys[0], by_traced_order);
-    }
-    return length;
-}
 
 static void drop_trailing_syncs(struct simulation *sim, const struct host *host, size_t *dropped)
 {
@@ -634,25 +599,25 @@ static void items_build(struct simulation *sim)
     }
 }
 
-static bool rank_build(struct simulation *sim, uint32_t index, const bool *launched, struct order_key *keys)
+static bool rank_build(struct simulation *sim, uint32_t index)
 {
     const struct graph *graph = sim->graph;
     struct rank *rank = &sim->ranks[index];
     struct host *host = &rank->host;
-    for (size_t i = 0; i < graph->node_count; i++) {
-        if (graph->nodes[i].rank == index && graph->nodes[i].kind >= GRAPH_KERNEL && graph->nodes[i].stream >= rank->stream_count) {
-            rank->stream_count = graph->nodes[i].stream + 1;
+    host->program = malloc((graph->node_count + 1) * sizeof *host->program);
+    for (uint32_t i = 0; host->program != NULL && i < graph->node_count; i++) {
+        const struct graph_node *node = &graph->nodes[i];
+        if (node->rank == index && graph_is_host(node)) {
+            host->program[host->program_length++] = i;
+        }
+        if (node->rank == index && node->kind >= GRAPH_KERNEL && node->stream >= rank->stream_count) {
+            rank->stream_count = node->stream + 1;
         }
     }
-    host->program_length = program_build(graph, index, launched, keys);
-    host->program = malloc((host->program_length + 1) * sizeof *host->program);
     rank->streams = calloc(rank->stream_count + 1, sizeof *rank->streams);
     rank->running = calloc(rank->stream_count + 1, sizeof(struct item *));
     if (host->program == NULL || rank->streams == NULL || rank->running == NULL) {
         return false;
-    }
-    for (size_t i = 0; i < host->program_length; i++) {
-        host->program[i] = keys[i].node;
     }
     host->event.fire = on_host;
     host->simulation = sim;
@@ -687,27 +652,21 @@ static void simulation_finish(struct simulation *sim)
 static bool simulation_build(struct simulation *sim, size_t *dropped)
 {
     const struct graph *graph = sim->graph;
-    bool *launched = calloc(graph->node_count + 1, sizeof *launched);
-    struct order_key *keys = malloc((graph->node_count + 1) * sizeof *keys);
     size_t events = 0;
     sim->ranks = calloc(graph->rank_count, sizeof *sim->ranks);
     sim->items = calloc(ITERATIONS * graph->node_count + 1, sizeof *sim->items);
     sim->dropped = calloc(graph->node_count + 1, sizeof *sim->dropped);
-    bool built = launched != NULL && keys != NULL && sim->ranks != NULL && sim->items != NULL && sim->dropped != NULL &&
-                 meetings_build(sim);
+    bool built = sim->ranks != NULL && sim->items != NULL && sim->dropped != NULL && meetings_build(sim);
     if (built) {
-        mark_launched(graph, launched);
         items_build(sim);
     }
     for (uint32_t r = 0; built && r < graph->rank_count; r++) {
-        built = rank_build(sim, r, launched, keys);
+        built = rank_build(sim, r);
         events += 1 + 2 * (size_t)sim->ranks[r].stream_count; /* the host; per stream a timer and a running item */
         if (built && !sim->options->synchronise_each_step) {
             drop_trailing_syncs(sim, &sim->ranks[r].host, dropped);
         }
     }
-    free(launched);
-    free(keys);
     sim->queue = built ? event_queue_create(events) : NULL;
     return built;
 }
@@ -762,7 +721,7 @@ static void rank_measure(struct simulation *sim, uint32_t rank, struct interval 
     for (size_t i = 0; i < ITERATIONS * sim->graph->node_count; i++) {
         const struct item *item = &sim->items[i];
         double start = fmax(time_to_us(item->start), from), end = fmin(time_to_us(item->end), to);
-        if (item->rank == rank && item->done && is_device(&sim->graph->nodes[item->node]) && end > start) {
+        if (item->rank == rank && item->done && graph_is_device(&sim->graph->nodes[item->node]) && end > start) {
             intervals[count++] = (struct interval){ start, end, item->meeting != NULL };
         }
     }

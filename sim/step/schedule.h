@@ -1,8 +1,7 @@
 /* One step of one or more ranks played out in time: hosts issue, streams run in order, collectives meet, everything shares
  * the chip. Several steps run back to back and the increment in the steady state is the step time.
  *
- * Model. A rank has one host timeline: in eager frameworks the main thread waits for the backward thread, so host nodes of
- * all its threads run one after another in traced order. A device item starts when its stream has come to it, its launch
+ * Model. A rank has one host timeline: its host nodes run one after another in graph order (workloads/graph.h says why). A device item starts when its stream has come to it, its launch
  * has arrived and it finds slots; its slots are what is left by items that started before it, so a kernel behind a
  * full-chip kernel waits. Beside others an item slows by the share of its slots it did not get, and, when the HBM shares of
  * all that run add up to more than one, by that sum. A collective moves data from the moment its last rank has started it,

@@ -7,17 +7,18 @@
 #include <string.h>
 #include <time.h>
 #include "sim/core/data_path.h"
+#include "sim/fabric/fabric_rows.h"
 #include "sim/reckon.h"
 #include "sim/step/parallel.h"
 #include "sim/step/session.h"
 #include "sim/step/table_rows.h"
 
-enum row_kind { ROW_KERNEL, ROW_STEP, ROW_SKIPPED };
+enum row_kind { ROW_KERNEL, ROW_COLLECTIVE, ROW_STEP };
 
 struct row_task {
     enum row_kind kind;
     size_t row;                        /* in validation->rows */
-    struct kernel_price_request request;
+    struct kernel_price_request request; /* ROW_KERNEL; of ROW_COLLECTIVE only the names */
     char *params;                      /* backing of request.params; owned */
     const struct harness_profile *harness;
     bool by_value;                     /* the table's value is compared, not its time */
@@ -131,12 +132,18 @@ static void add_kernel_task(struct validation_build *build, const struct table_r
                                               by_value ? measured->value : measured->time_us, by_value ? measured->unit : "us");
     struct row_task task = { .kind = ROW_KERNEL, .row = build->validation->row_count - 1, .by_value = by_value };
     const struct harness_coverage *coverage = NULL;
-    if (!kernel_is_registered(measured->suite, measured->kernel)) {
+    if (fabric_rows_cover(measured->suite)) {
+        task.kind = ROW_COLLECTIVE;
+    } else if (!kernel_is_registered(measured->suite, measured->kernel)) {
         snprintf(why, sizeof why, "no program for %s/%s yet", measured->suite, measured->kernel);
         row_skip(row, why);
         return;
     }
     task.params = without_library(measured->params, library);
+    if (task.kind == ROW_COLLECTIVE) { /* the fabric reads the library itself */
+        free(task.params);
+        task.params = copied(measured->params);
+    }
     task.harness = harness_for(build, measured->suite, measured->kernel, library[0] != '\0' ? library : NULL, &coverage);
     if (task.harness == NULL) {
         snprintf(why, sizeof why, "no harness profile covers suite %s%s%s", measured->suite, library[0] != '\0' ? ", library " : "",
@@ -207,7 +214,8 @@ static void run_kernel(struct validation_build *build, const struct row_task *ta
         snprintf(outcome->error, sizeof outcome->error, "%s", price.error);
         return;
     }
-    double time_us = kernel_price_measured_us(&price, &build->device->chip, task->harness->floor_us,
+    double time_us = kernel_price_measured_us(&price, &build->device->chip,
+                                              harness_floor_us(task->harness, &build->device->chip),
                                               task->harness->launch_interval_us);
     outcome->predicted = time_us;
     if (task->by_value && !kernel_price_value(&price, price.value_only ? price.device_us : time_us, &outcome->predicted)) {
@@ -215,6 +223,19 @@ static void run_kernel(struct validation_build *build, const struct row_task *ta
         snprintf(outcome->error, sizeof outcome->error, "the program of %s/%s gives no value", task->request.suite,
                  task->request.kernel);
     }
+}
+
+static void run_collective(struct validation_build *build, const struct row_task *task, struct row_outcome *outcome)
+{
+    struct fabric_row_harness harness = { harness_floor_us(task->harness, &build->device->chip),
+                                          task->harness->launch_interval_us };
+    struct sim_error error = { 0 };
+    double time_us = NAN, value = NAN;
+    outcome->status = fabric_row_time(build->device->node, task->request.suite, task->request.kernel, task->params, &harness,
+                                      build->reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID : FABRIC_ENGINE_FLUID,
+                                      &time_us, &value, NULL, &error);
+    outcome->predicted = task->by_value ? value : time_us;
+    snprintf(outcome->error, sizeof outcome->error, "%s", error.text);
 }
 
 static enum sim_status step_of_traces(struct validation_build *build, const char *pattern, double *step_ms, struct sim_error *error)
@@ -258,6 +279,8 @@ static void run_task(void *context, size_t index)
         struct sim_error error = { 0 };
         outcome->status = step_of_traces(build, task->trace_pattern, &outcome->predicted, &error);
         snprintf(outcome->error, sizeof outcome->error, "%s", error.text);
+    } else if (task->kind == ROW_COLLECTIVE) {
+        run_collective(build, task, outcome);
     } else {
         run_kernel(build, task, outcome);
     }

@@ -96,6 +96,25 @@ enum sim_status value_table_read(const char *path, const struct json *values, co
     return SIM_OK;
 }
 
+enum sim_status value_keys_check(const char *path, const struct json *object, const char *const *keys, struct sim_error *error)
+{
+    if (json_kind_of(object) != JSON_OBJECT) {
+        return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: an object is needed, not a %s", path, json_line(object),
+                        json_kind_text(json_kind_of(object)));
+    }
+    for (size_t i = 0; i < json_count(object); i++) {
+        const char *key = json_key(json_at(object, i));
+        size_t k = 0;
+        while (keys[k] != NULL && strcmp(keys[k], key) != 0) {
+            k++;
+        }
+        if (keys[k] == NULL) {
+            return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: unknown key '%s'", path, json_line(json_at(object, i)), key);
+        }
+    }
+    return SIM_OK;
+}
+
 enum sim_status value_text_read(const char *path, const struct json *object, const char *key, char *out, size_t capacity,
                                 struct sim_error *error)
 {

@@ -25,7 +25,10 @@ struct value_kinds {
 enum sim_status value_table_read(const char *path, const struct json *values, const struct value_row *rows, size_t row_count,
                                  void *target, struct value_kinds *kinds, struct sim_error *error);
 
-/* A required text or list of texts beside the values. Errors name path and key. */
+/* No key but those of the NULL-ended list. Errors name path, line and key. */
+enum sim_status value_keys_check(const char *path, const struct json *object, const char *const *keys, struct sim_error *error);
+
+/* A required text beside the values. Errors name path and key. */
 enum sim_status value_text_read(const char *path, const struct json *object, const char *key, char *out, size_t capacity,
                                 struct sim_error *error);
 

@@ -363,18 +363,31 @@ Test(schedule, crossed_collectives_are_named_as_the_traces_fault)
     cr_expect(eq(ptr, timeline, NULL));
 }
 
-/* Host nodes of two threads run in traced order: the launch at 50 us comes after the operator at 40 us of another thread. */
-Test(schedule, threads_of_a_rank_run_in_traced_order)
+/* A captured graph: one launch of three kernels, 10 us each and a gap apart: launch 5, start 3, 10 + 1 + 10 + 1 + 10. */
+Test(schedule, one_launch_may_start_many_kernels)
 {
     struct small small;
     small_init(&small, 1);
-    uint32_t kernel = add_kernel(&small, 0, 0, FULL(1));
-    small.nodes[kernel - 1].traced_start_us = 50;
-    add_operator(&small, 0);
-    small.nodes[kernel + 1].traced_start_us = 40;
-    small.nodes[kernel + 1].thread = 1;
+    uint32_t launch = add_kernel(&small, 0, 0, FULL(10)) - 1;
+    for (int i = 0; i < 2; i++) {
+        small.prices[add(&small, GRAPH_KERNEL, 0, 0)] = FULL(10);
+    }
+    small.nodes[launch].launched_count = 3;
     struct step_timeline *timeline = run(&small, &costs, &back_to_back);
-    /* Operator 10, launch 5, start 3, kernel 1; the other order would end at 15. */
+    NEAR(timeline->first_step_ms, 0.040);
+    NEAR(timeline->ranks[0].host_ms, 0.005);
+    step_timeline_destroy(timeline);
+}
+
+/* Host nodes of a rank run in graph order, whatever their thread: operator 10, launch 5, start 3, kernel 1. */
+Test(schedule, threads_of_a_rank_form_one_chain)
+{
+    struct small small;
+    small_init(&small, 1);
+    add_operator(&small, 0);
+    add_kernel(&small, 0, 0, FULL(1));
+    small.nodes[1].thread = 1;
+    struct step_timeline *timeline = run(&small, &costs, &back_to_back);
     NEAR(timeline->first_step_ms, 0.019);
     step_timeline_destroy(timeline);
 }
