@@ -25,7 +25,8 @@ build:
 	cmake --preset release
 	cmake --build --preset release --target reckon -j $(JOBS)
 
-# The sanitized run leaves out the checks of the source tree and tests labelled slow, whose code faster tests cover.
+# The sanitized run leaves out the checks of the source tree and tests labelled slow, whose code faster tests cover. Last, the
+# two builds must print the same bytes.
 test:
 	@cmake/setup.sh
 	cmake --preset release
@@ -34,6 +35,7 @@ test:
 	cmake --preset asan
 	cmake --build --preset asan -j $(JOBS)
 	ctest --preset asan -j $(JOBS)
+	tests/checks/same_bytes.sh build/reckon build-asan/reckon
 
 bench: build
 	cmake --build --preset release --target bench -j $(JOBS)
