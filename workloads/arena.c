@@ -88,12 +88,26 @@ static void texts_grow(struct arena *arena)
     arena->text_capacity = capacity;
 }
 
+/* Eight bytes a multiplication: texts of a few hundred bytes are hashed millions of times, and equality is checked. */
+static uint64_t text_hash(const char *text, size_t length)
+{
+    uint64_t hash = HASH64_START ^ length, word;
+    for (; length >= 8; length -= 8, text += 8) {
+        memcpy(&word, text, 8);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    word = 0;
+    memcpy(&word, text, length);
+    return hash64_mix(hash ^ word);
+}
+
 const char *arena_intern(struct arena *arena, const char *text, size_t length)
 {
     if (arena->text_count * 2 >= arena->text_capacity) {
         texts_grow(arena);
     }
-    uint64_t hash = hash64_add_bytes(HASH64_START, text, length);
+    uint64_t hash = text_hash(text, length);
     size_t mask = arena->text_capacity - 1, at = hash & mask;
     for (; arena->texts[at].text != NULL; at = (at + 1) & mask) {
         const struct text_entry *entry = &arena->texts[at];

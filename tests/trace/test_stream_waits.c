@@ -161,6 +161,49 @@ Test(stream_waits, named_streams_are_believed)
     graph_destroy(graph);
 }
 
+/* A sharded layer as FSDP runs it: cast on one stream, gather on another, compute on a third; the gather is launched on the
+ * caller's stream, so its operator does not wait. Gather waits for the cast, compute for the gather. */
+Test(stream_waits, sharded_parameters_are_gathered_before_use)
+{
+    begin();
+    launch("embedding", 7, 10, 20, 30);
+    launch("cast_shard", 21, 20, 30, 5);
+    call("cudaEventRecordWithFlags", 22);
+    call("cudaStreamWaitEvent", 24);
+    host("cpu_op", "record_param_comms", 30, 20, 0);
+    host("user_annotation", "nccl:_all_gather_base", 31, 16, 0);
+    call("cudaEventRecord", 32);
+    call("cudaStreamWaitEvent", 33);
+    launch("ncclDevKernel_AllGather_RING_LL", 25, 34, 40, 60);
+    call("cudaEventRecord", 36);
+    call("cudaEventRecordWithFlags", 37);
+    call("cudaEventRecordWithFlags", 52);
+    call("cudaStreamWaitEvent", 54);
+    launch("layer", 7, 60, 101, 10);
+    struct graph *graph = read_events(events);
+    cr_assert(eq(sz, count_kind(graph, GRAPH_EVENT_WAIT), 2));
+    expect_wait(graph, 0, 2, "cast_shard");
+    expect_wait(graph, 1, 0, "ncclDevKernel_AllGather_RING_LL");
+    graph_destroy(graph);
+}
+
+/* A record made early and waited for late, with a record of the waiting stream in between. */
+Test(stream_waits, late_wait_finds_the_latest_record_elsewhere)
+{
+    begin();
+    launch("prefetch", 9, 10, 20, 30);
+    call("cudaEventRecord", 12);
+    launch("compute", 7, 20, 20, 40);
+    call("cudaEventRecord", 22);
+    launch("more", 7, 30, 61, 5);
+    call("cudaStreamWaitEvent", 34);
+    launch("uses_both", 7, 40, 70, 10);
+    struct graph *graph = read_events(events);
+    cr_assert(eq(sz, count_kind(graph, GRAPH_EVENT_WAIT), 1));
+    expect_wait(graph, 0, 1, "prefetch");
+    graph_destroy(graph);
+}
+
 /* A stream synchronisation is of the stream launched on last; the time of the call is not the host's own work to keep. */
 Test(stream_waits, stream_sync_is_of_the_last_stream)
 {

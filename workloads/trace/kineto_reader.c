@@ -256,29 +256,33 @@ static int64_t parse_small(const char *text)
 
 struct category_name {
     const char *name;
+    size_t length;
     enum trace_category category;
 };
+#define CATEGORY(name, category)         \
+    {                                    \
+        name, sizeof(name) - 1, category \
+    }
 static const struct category_name category_names[] = {
-    { "cpu_op", TRACE_OPERATOR },
-    { "kernel", TRACE_KERNEL },
-    { "cuda_runtime", TRACE_CALL },
-    { "cuda_driver", TRACE_CALL },
-    { "gpu_memcpy", TRACE_MEMCPY },
-    { "gpu_memset", TRACE_MEMSET },
-    { "user_annotation", TRACE_ANNOTATION },
-    { "cuda_sync", TRACE_SYNC_INFO },
-    { "hip_runtime", TRACE_CALL },
-    { "operator", TRACE_OPERATOR },
-    { "runtime", TRACE_CALL }, /* 2021 schema */
-    { "memcpy", TRACE_MEMCPY },
-    { "memset", TRACE_MEMSET },
+    CATEGORY("cpu_op", TRACE_OPERATOR),
+    CATEGORY("kernel", TRACE_KERNEL),
+    CATEGORY("cuda_runtime", TRACE_CALL),
+    CATEGORY("cuda_driver", TRACE_CALL),
+    CATEGORY("gpu_memcpy", TRACE_MEMCPY),
+    CATEGORY("gpu_memset", TRACE_MEMSET),
+    CATEGORY("user_annotation", TRACE_ANNOTATION),
+    CATEGORY("cuda_sync", TRACE_SYNC_INFO),
+    CATEGORY("hip_runtime", TRACE_CALL),
+    CATEGORY("operator", TRACE_OPERATOR), /* this and the following: 2021 schema */
+    CATEGORY("runtime", TRACE_CALL),
+    CATEGORY("memcpy", TRACE_MEMCPY),
+    CATEGORY("memset", TRACE_MEMSET),
 };
 
 static enum trace_category category_of(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof category_names / sizeof category_names[0]; i++) {
-        if (strlen(category_names[i].name) == length &&
-            strncasecmp(name, category_names[i].name, length) == 0) {
+        if (category_names[i].length == length && strncasecmp(name, category_names[i].name, length) == 0) {
             return category_names[i].category;
         }
     }

@@ -3,13 +3,18 @@
  * Most recordings name neither the stream nor the event of a record or wait call, so both are inferred, for each thread in
  * host order. Where the profiler does say (cuda_sync events), that is taken instead.
  *
- *   current stream     that of the thread's last launch that is no collective (before any: of its next one)
+ *   own-stream collective  one whose operator waits before it launches: the process group brings its stream up to date.
+ *                      Any other collective was launched on the caller's stream, like a kernel
+ *   current stream     that of the thread's last launch that is no own-stream collective (before any: of its next one)
  *   record             is on the current stream. Inside a library region (nccl: annotation) records and waits are the
- *                      library's own bookkeeping and order nothing else, but the last record behind the collective's launch
- *                      marks its end
- *   wait, in an operator that launches a collective behind it: the collective's stream waits for the thread's last record
- *   wait, elsewhere    the stream of the thread's next launch that is no collective waits for the oldest end of a
- *                      collective that nobody has waited for, else for the record just before
+ *                      library's own bookkeeping and order nothing else, but the last record behind an own-stream
+ *                      collective marks its end
+ *   wait, in an operator that launches an own-stream collective behind it: the collective's stream waits for the thread's
+ *                      last record
+ *   wait, elsewhere    the stream of the thread's next launch that is no own-stream collective waits for: the record just
+ *                      before it (nothing launched between), or the oldest end of an own-stream collective that nobody
+ *                      waited for, or the latest record on another stream that nobody waited for
+ *   event sync         waits for the latest record that was complete when it returned
  *
  * Some profilers record waits and no records. A record is then taken to stand behind the launch it would follow: that of
  * the collective, or the thread's last one.
@@ -21,26 +26,32 @@
 #include <string.h>
 
 #define CLOCK_SLACK_NS 1000 /* device clocks of different engines differ by less */
+#define LOOK_BACK 64        /* records tried for a wait without one beside it */
 
 struct sync_fact {
     uint64_t correlation;
     const struct trace_sync_args *args;
 };
 
-/* Arrays over items unless said otherwise; TRACE_NONE where there is none. */
+/* Arrays over items unless said otherwise; TRACE_NONE where there is none. A launch stands for the record behind it when
+ * the trace has no records. */
 struct resolver {
     struct host_step *step;
-    uint32_t *next_launch;     /* the thread's next launch that is no collective */
-    uint32_t *next_collective; /* the next launch of a collective under the same operator */
-    bool no_records;           /* the trace has none: launches stand for the records behind them */
-    uint32_t *device_before;   /* records: last device item of their stream launched before */
-    bool *needed;              /* records that something waits for */
+    bool *own_stream;          /* launches: an own-stream collective */
+    uint32_t *next_launch;     /* the thread's next launch that is none */
+    uint32_t *next_collective; /* the next own-stream collective under the same operator */
+    bool no_records;
+    uint32_t *device_before; /* records: last device item of their stream launched before */
+    bool *needed;            /* records that something waits for */
     uint32_t *ends; /* records that mark the end of a collective, in host order; not yet waited for */
     size_t end_count;
+    uint32_t *records; /* all others, in host order */
+    size_t record_count;
     uint32_t *stream_last; /* [stream] last device item so far */
     uint32_t *current;     /* [thread] stream */
     uint32_t *last_launch; /* [thread] stream of the last launch of any kind */
     uint32_t *last_record; /* [thread] */
+    bool *launched_since;  /* [thread] something was launched behind last_record */
     uint32_t *region_end;  /* [thread] last record of the open library region behind its launch */
     struct sync_fact *facts;
     size_t fact_count;
@@ -107,17 +118,32 @@ static uint32_t stream_named(const struct resolver *r, const char *id)
     return TRACE_NONE;
 }
 
-static bool launches_collective(const struct host_step *step, const struct host_item *item)
-{
-    return item->kind == HOST_LAUNCH && collective_is(step->device[item->device_first].event);
-}
-
 static uint32_t stream_of_launch(const struct host_step *step, uint32_t item)
 {
     return step->device[step->items[item].device_first].stream;
 }
 
-/* Walk backwards once. Under an operator: only the innermost one counts, as it holds the waits and the launch. */
+/* Forward: does the operator around a collective's launch wait before it? */
+static void find_own_stream_collectives(struct resolver *r)
+{
+    const struct host_step *step = r->step;
+    bool *waited_in = calloc(step->item_count + 1, sizeof *waited_in); /* [operator item] */
+    SIM_ASSERT(waited_in != NULL, "out of memory");
+    for (size_t i = 0; i < step->item_count; i++) {
+        const struct host_item *item = &step->items[i];
+        if (item->parent == TRACE_NONE) {
+            continue;
+        }
+        if (item->kind == HOST_WAIT && item->region == TRACE_NONE) {
+            waited_in[item->parent] = true;
+        } else if (item->kind == HOST_LAUNCH && collective_is(step->device[item->device_first].event)) {
+            r->own_stream[i] = waited_in[item->parent];
+        }
+    }
+    free(waited_in);
+}
+
+/* Backward, once. Under an operator: only the innermost one counts, as it holds the waits and the launch. */
 static void look_ahead(struct resolver *r)
 {
     struct host_step *step = r->step;
@@ -130,10 +156,10 @@ static void look_ahead(struct resolver *r)
         if (item->kind != HOST_LAUNCH || item->event == NULL) {
             continue;
         }
-        if (!launches_collective(step, item)) {
-            next[item->thread] = (uint32_t)i;
-        } else if (item->parent != TRACE_NONE) {
+        if (r->own_stream[i]) {
             collective_in[item->parent] = (uint32_t)i;
+        } else {
+            next[item->thread] = (uint32_t)i;
         }
     }
     free(next);
@@ -204,33 +230,50 @@ static void wait_for_fact(struct resolver *r, size_t i, const struct trace_sync_
     }
 }
 
-static void wait_elsewhere(struct resolver *r, size_t i)
+/* Could `record` be what the wait is for? On another stream, and not against the device times. */
+static bool is_candidate(const struct resolver *r, uint32_t record, size_t wait, uint32_t stream,
+                         bool *refused)
 {
-    struct host_item *item = &r->step->items[i];
-    uint32_t stream = r->next_launch[i] != TRACE_NONE ? stream_of_launch(r->step, r->next_launch[i])
-                                                      : current_stream(r, i);
-    bool refused = false;
+    if (record == TRACE_NONE || r->step->items[record].stream == stream) {
+        return false;
+    }
+    bool against = contradicted(r, record, wait, stream);
+    *refused = *refused || against;
+    return !against;
+}
+
+static uint32_t find_awaited(struct resolver *r, size_t i, uint32_t stream, bool *refused)
+{
+    uint32_t thread = r->step->items[i].thread, beside = r->last_record[thread];
+    if (!r->launched_since[thread] && is_candidate(r, beside, i, stream, refused)) {
+        return beside;
+    }
     for (size_t k = 0; k < r->end_count; k++) {
         uint32_t end = r->ends[k];
-        if (r->step->items[end].stream == stream) {
-            continue;
+        if (is_candidate(r, end, i, stream, refused)) {
+            memmove(&r->ends[k], &r->ends[k + 1], (r->end_count - k - 1) * sizeof *r->ends);
+            r->end_count--;
+            return end;
         }
-        if (contradicted(r, end, i, stream)) {
-            refused = true;
-            continue;
-        }
-        resolve_to(r, i, end, stream);
-        memmove(&r->ends[k], &r->ends[k + 1], (r->end_count - k - 1) * sizeof *r->ends);
-        r->end_count--;
-        return;
     }
-    uint32_t record = r->last_record[item->thread];
-    if (record != TRACE_NONE && r->step->items[record].stream != stream) {
-        if (!contradicted(r, record, i, stream)) {
-            resolve_to(r, i, record, stream);
-            return;
+    for (size_t back = 1; back <= r->record_count && back <= LOOK_BACK; back++) {
+        uint32_t record = r->records[r->record_count - back];
+        if (!r->needed[record] && is_candidate(r, record, i, stream, refused)) {
+            return record;
         }
-        refused = true;
+    }
+    return TRACE_NONE;
+}
+
+static void wait_elsewhere(struct resolver *r, size_t i)
+{
+    uint32_t next = r->next_launch[i];
+    uint32_t stream = next != TRACE_NONE ? stream_of_launch(r->step, next) : current_stream(r, i);
+    bool refused = false;
+    uint32_t awaited = find_awaited(r, i, stream, &refused);
+    if (awaited != TRACE_NONE) {
+        resolve_to(r, i, awaited, stream);
+        return;
     }
     r->step->waits_contradicted += refused;
     r->step->waits_unresolved += !refused;
@@ -255,13 +298,21 @@ static void on_wait(struct resolver *r, size_t i)
     }
 }
 
+static void remember_record(struct resolver *r, size_t i)
+{
+    uint32_t thread = r->step->items[i].thread;
+    r->last_record[thread] = (uint32_t)i;
+    r->launched_since[thread] = false;
+    r->records[r->record_count++] = (uint32_t)i;
+}
+
 static void on_record(struct resolver *r, size_t i)
 {
     struct host_item *item = &r->step->items[i];
     item->skip = true; /* until something waits for it */
     item->stream = current_stream(r, i);
     if (item->region == TRACE_NONE) {
-        r->last_record[item->thread] = (uint32_t)i;
+        remember_record(r, i);
     } else if (r->last_launch[item->thread] != TRACE_NONE) {
         item->stream = r->last_launch[item->thread];
         r->region_end[item->thread] = (uint32_t)i;
@@ -269,10 +320,30 @@ static void on_record(struct resolver *r, size_t i)
     r->device_before[i] = r->stream_last[item->stream];
 }
 
+/* When all that was launched on the record's stream before it had ended. */
+static int64_t complete_ns(const struct resolver *r, uint32_t record)
+{
+    uint32_t before = r->device_before[record];
+    const struct trace_event *event = before == TRACE_NONE ? NULL : r->step->device[before].event;
+    return event == NULL ? INT64_MIN : event->start_ns + event->duration_ns;
+}
+
+static uint32_t record_awaited_by_host(const struct resolver *r, const struct host_item *sync)
+{
+    int64_t returned_ns = sync->start_ns + sync->event->duration_ns;
+    for (size_t back = 1; back <= r->record_count && back <= LOOK_BACK; back++) {
+        uint32_t record = r->records[r->record_count - back];
+        if (complete_ns(r, record) <= returned_ns + CLOCK_SLACK_NS) {
+            return record;
+        }
+    }
+    return r->record_count > 0 ? r->records[r->record_count - 1] : TRACE_NONE;
+}
+
 static void on_sync(struct resolver *r, struct host_item *item, size_t i)
 {
     if (item->kind == HOST_SYNC_EVENT) {
-        item->waits_for = r->last_record[item->thread];
+        item->waits_for = record_awaited_by_host(r, item);
         if (item->waits_for != TRACE_NONE) {
             r->needed[item->waits_for] = true;
             return;
@@ -282,9 +353,8 @@ static void on_sync(struct resolver *r, struct host_item *item, size_t i)
     }
     const struct trace_sync_args *fact = fact_of(r, item);
     uint32_t named = fact == NULL ? TRACE_NONE : stream_named(r, fact->waiting_stream);
-    item->stream = named != TRACE_NONE                          ? named
-                   : r->last_launch[item->thread] != TRACE_NONE ? r->last_launch[item->thread]
-                                                                : current_stream(r, i);
+    uint32_t last = r->last_launch[item->thread];
+    item->stream = named != TRACE_NONE ? named : last != TRACE_NONE ? last : current_stream(r, i);
 }
 
 static void on_launch(struct resolver *r, size_t i)
@@ -297,14 +367,16 @@ static void on_launch(struct resolver *r, size_t i)
     if (item->event == NULL) {
         return;
     }
-    uint32_t stream = step->device[item->device_first].stream;
-    item->stream = stream;
-    r->last_launch[item->thread] = stream;
+    item->stream = step->device[item->device_first].stream;
+    r->last_launch[item->thread] = item->stream;
+    r->launched_since[item->thread] = true;
     r->device_before[i] = item->device_first + item->device_count - 1;
-    if (!launches_collective(step, item)) {
-        r->current[item->thread] = stream;
-        r->last_record[item->thread] = r->no_records ? (uint32_t)i : r->last_record[item->thread];
-    } else if (r->no_records && stream != r->current[item->thread]) {
+    if (!r->own_stream[i]) {
+        r->current[item->thread] = item->stream;
+    }
+    if (r->no_records && !r->own_stream[i]) {
+        remember_record(r, i);
+    } else if (r->no_records && item->stream != r->current[item->thread]) {
         r->ends[r->end_count++] = (uint32_t)i;
     }
 }
@@ -332,54 +404,65 @@ static void fold_skipped(struct host_step *step)
     }
 }
 
+static void resolve_items(struct resolver *r)
+{
+    for (size_t i = 0; i < r->step->item_count; i++) {
+        struct host_item *item = &r->step->items[i];
+        close_region(r, item);
+        switch (item->kind) {
+        case HOST_LAUNCH: on_launch(r, i); break;
+        case HOST_RECORD: on_record(r, i); break;
+        case HOST_WAIT: on_wait(r, i); break;
+        case HOST_SYNC_STREAM:
+        case HOST_SYNC_EVENT: on_sync(r, item, i); break;
+        default: break;
+        }
+    }
+    for (size_t i = 0; i < r->step->item_count; i++) {
+        struct host_item *item = &r->step->items[i];
+        item->skip = item->kind == HOST_RECORD ? !r->needed[i] : item->skip;
+        item->record_behind = item->kind == HOST_LAUNCH && r->needed[i];
+    }
+}
+
 void stream_waits_resolve(struct host_step *step)
 {
     size_t count = step->item_count;
-    struct resolver r = { .step = step };
+    struct resolver r = { .step = step, .no_records = true };
+    r.own_stream = calloc(count + 1, sizeof *r.own_stream);
     r.next_launch = none_array(count);
     r.next_collective = none_array(count);
     r.device_before = none_array(count);
-    r.ends = none_array(count);
     r.needed = calloc(count + 1, sizeof *r.needed);
+    r.ends = none_array(count);
+    r.records = none_array(count);
     r.stream_last = none_array(step->stream_count);
     r.current = none_array(step->thread_count);
     r.last_launch = none_array(step->thread_count);
     r.last_record = none_array(step->thread_count);
+    r.launched_since = calloc(step->thread_count + 1, sizeof *r.launched_since);
     r.region_end = none_array(step->thread_count);
-    SIM_ASSERT(r.needed != NULL, "out of memory");
-    r.no_records = true;
+    SIM_ASSERT(r.own_stream != NULL && r.needed != NULL && r.launched_since != NULL, "out of memory");
     for (size_t i = 0; i < count; i++) {
         r.no_records = r.no_records && step->items[i].kind != HOST_RECORD;
     }
     find_facts(&r);
+    find_own_stream_collectives(&r);
     look_ahead(&r);
-    for (size_t i = 0; i < count; i++) {
-        struct host_item *item = &step->items[i];
-        close_region(&r, item);
-        switch (item->kind) {
-        case HOST_LAUNCH: on_launch(&r, i); break;
-        case HOST_RECORD: on_record(&r, i); break;
-        case HOST_WAIT: on_wait(&r, i); break;
-        case HOST_SYNC_STREAM:
-        case HOST_SYNC_EVENT: on_sync(&r, item, i); break;
-        default: break;
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct host_item *item = &step->items[i];
-        item->skip = item->kind == HOST_RECORD ? !r.needed[i] : item->skip;
-        item->record_behind = item->kind == HOST_LAUNCH && r.needed[i];
-    }
+    resolve_items(&r);
     fold_skipped(step);
+    free(r.own_stream);
     free(r.next_launch);
     free(r.next_collective);
     free(r.device_before);
-    free(r.ends);
     free(r.needed);
+    free(r.ends);
+    free(r.records);
     free(r.stream_last);
     free(r.current);
     free(r.last_launch);
     free(r.last_record);
+    free(r.launched_since);
     free(r.region_end);
     free(r.facts);
 }
