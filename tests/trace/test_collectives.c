@@ -1,5 +1,5 @@
 /* What a collective is: kind, size by nccl-tests' convention, splits, groups, and the ranks joined. */
-#include "trace_test.h"
+#include "tests/trace/trace_test.h"
 
 static struct graph *one(const char *kernel, const char *arguments)
 {

@@ -1,5 +1,5 @@
 /* The file reader: what is kept of a real file, exact times, and every kind of wrong input. */
-#include "trace_test.h"
+#include "tests/trace/trace_test.h"
 #include "workloads/trace/trace_internal.h"
 #include <zlib.h>
 

@@ -1,6 +1,6 @@
 /* The recogniser: names of real kernels with their operators' tensors -> suite, kernel, parameters; what the registry
  * accepts; the recognised share of the fixtures. */
-#include "trace_test.h"
+#include "tests/trace/trace_test.h"
 #include "workloads/kernels/kernel.h"
 #include "workloads/trace/trace_internal.h"
 

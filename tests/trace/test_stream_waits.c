@@ -1,6 +1,6 @@
 /* Which stream waits for which: inferred for a data-parallel step, from what the profiler says, and not at all where device
  * times contradict it. The events follow what PyTorch 2.11 with NCCL records. */
-#include "trace_test.h"
+#include "tests/trace/trace_test.h"
 
 static char events[20000];
 

@@ -1,5 +1,5 @@
 /* From files to steps: the field cases, which step is taken, what belongs to it, and the host's order. */
-#include "trace_test.h"
+#include "tests/trace/trace_test.h"
 
 /* ---- field cases ------------------------------------------------------------------------------------------------ */
 
