@@ -166,12 +166,12 @@ ParameterizedTest(struct matrix_case *c, dense, matrix_work)
     kernel_plan_destroy(plan);
 }
 
-/* dQ: every query row of every (key tile, query tile) pair, d additions: 2 heads x 6 tiles of 64 rows x 64. */
-Test(dense, backward_adds_dq_once_per_tile_pair)
+/* dQ: every query row of every (64 keys, query tile) pair, d additions: 2 heads x 6 pairs of tiles x 2 x 64 rows x 64. */
+Test(dense, backward_adds_dq_once_per_group_of_keys)
 {
     struct kernel_plan *plan = walk_plan("attention", "sdpa_bwd", "b=1;h=2;s=256;d=64;causal=1;launches=main", 32);
     struct walk walk = walk_program(plan->launches[0].program, 32, WALK_ALL, NULL, NULL);
-    cr_assert(eq(u64, walk.atomic_lanes, 2 * 6 * 64 * 64));
+    cr_assert(eq(u64, walk.atomic_lanes, 2 * 6 * 2 * 64 * 64));
     kernel_plan_destroy(plan);
 }
 

@@ -4,14 +4,17 @@
  * in tiles of 64 rows and adds dQ to an fp32 buffer by atomics, which a wave of its own issues from LDS, with one kernel
  * before (row sums of dO x O, buffer cleared) and one after (buffer to 16 bits).
  *
- * Instruction counts per score, from the algorithm: forward one EX2 and 4 vector instructions (scale and subtract, max,
- * sum, half a conversion, half a select), plus the rescaling of the output tile once per step; backward one EX2 and 6
- * (scale and subtract, dP - delta, two products, two half conversions, half a select). */
+ * Instruction slots per score, from the algorithm, where maxima and conversions of pairs run at half rate: forward one EX2
+ * and 5 (scale and subtract, 2 of a max, sum, conversion), plus the rescaling of the output tile once per step; backward
+ * one EX2 and 7 (scale and subtract, dP - delta, product, two conversions, select, LDS addresses). A causal mask adds an
+ * index comparison and a select, both at half rate, to every score: measured causal calls cost a third more per tile than
+ * others, so these generated kernels do not single out the tiles on the diagonal. */
 #include <stdlib.h>
 #include "workloads/kernels/dense_internal.h"
 
 #define SPANS_PER_OP 64u
 #define KEPT_ROWS 128u
+#define GROUP_ROWS 64u /* of the kept tile, for each group of waves */
 #define THREADS 256u
 #define ITEM_STEPS 1u    /* what starting and storing an item costs, in steps: for dealing items alone */
 #define ADD_BYTES 4096u /* that one atomic op covers */
@@ -189,12 +192,18 @@ enum {
     PHASE_THIRD,
     PHASE_EPILOGUE,
     PHASE_STORE,
+    PHASE_DRAIN,
     PHASE_NEXT
 };
+
+/* The result leaves through the kept tile's buffer: the next kept tile waits until the store has been taken, a trip to
+ * L2. */
+#define DRAIN_CYCLES 600u
 
 /* From the last matrix instruction to probabilities: the unit's pipeline (about 100 cycles), the row maximum over a lane's
  * scores and two shuffles, the last exponentials and conversions. */
 #define SCORE_CHAIN_CYCLES 250u
+#define MASK_SLOTS 4
 
 struct walk {
     const struct flash *flash;
@@ -327,18 +336,20 @@ static void matrix_op(const struct walk *walk, uint8_t wait, bool wait_matrix, u
     op_lanes(walk->op, walk->flash->lanes);
 }
 
-/* The part-th op that adds dQ of moving tile `step`: fp32, ADD_BYTES of whole rows; false when there is none. */
+/* The part-th op that adds dQ of moving tile `step`: fp32, ADD_BYTES of whole rows; false when there is none. Each group of
+ * GROUP_ROWS kept rows has a dQ of its own. */
 static bool add_op(const struct walk *walk, const struct item *item, uint64_t step, uint64_t part)
 {
     const struct flash *flash = walk->flash;
-    uint64_t rows = max_u64(1, ADD_BYTES / flash->accumulated.row_bytes);
-    uint64_t tile = (item->first + step) * flash->moving, row = tile + part * rows;
-    uint64_t end = min_u64(min_u64(flash->moving_rows, tile + flash->moving), row + rows);
-    if (row >= end) {
+    uint64_t tile = (item->first + step) * flash->moving, end = min_u64(flash->moving_rows, tile + flash->moving);
+    uint64_t rows = max_u64(1, ADD_BYTES / flash->accumulated.row_bytes), parts = ceil_div(end - tile, rows);
+    uint64_t groups = ceil_div(min_u64(flash->kept, flash->kept_rows - item->row), GROUP_ROWS);
+    if (part >= parts * groups) {
         return false;
     }
-    for (; row < end; row++) {
-        add_row(&flash->accumulated, flash, item->head, flash->moving_rows, row, walk->op);
+    uint64_t row = tile + part % parts * rows;
+    for (uint64_t r = row; r < min_u64(end, row + rows); r++) {
+        add_row(&flash->accumulated, flash, item->head, flash->moving_rows, r, walk->op);
     }
     op_begin(walk->op, WAVE_ATOMIC, WAVE_NO_WAIT);
     op_work(walk->op, 8, 0, 0);
@@ -420,14 +431,20 @@ static bool walk_phase(const struct walk *walk, const struct wave_window *window
     case PHASE_EPILOGUE:
         matrix_op(walk, WAVE_NO_WAIT, true, 0);
         op_work(walk->op, 20, flash->store_valu, SCORE_CHAIN_CYCLES);
+        walk->op->lds_bytes = 2 * flash->kept * flash->kept_stores * flash->kept_out[0].row_bytes / flash->waves;
         state->pc = PHASE_STORE;
         return true;
     case PHASE_STORE:
         if (store_op(walk, &item)) {
             return true;
         }
-        next_step(walk, &item);
+        state->pc = PHASE_DRAIN;
         return false;
+    case PHASE_DRAIN:
+        op_begin(walk->op, WAVE_BARRIER, WAVE_NO_WAIT);
+        op_work(walk->op, 4, 0, DRAIN_CYCLES);
+        state->pc = PHASE_NEXT;
+        return true;
     default:
         next_step(walk, &item);
         return false;
@@ -448,8 +465,16 @@ static bool writer_phase(const struct walk *walk)
         state->pc = PHASE_STORE;
         return true;
     }
-    if (add_op(walk, &item, state->r[1], state->r[5]++)) {
-        return true;
+    if (state->pc == PHASE_STORE) {
+        if (add_op(walk, &item, state->r[1], state->r[5]++)) {
+            return true;
+        }
+        state->pc = PHASE_DRAIN;
+        if (state->r[1] + 1 == item.count) { /* it meets the others at the end of an item too */
+            op_begin(walk->op, WAVE_BARRIER, WAVE_NO_WAIT);
+            op_work(walk->op, 4, 0, 0);
+            return true;
+        }
     }
     next_step(walk, &item);
     return false;
@@ -592,7 +617,7 @@ static void flash_finish(struct kernel_build *build, struct wave_program *progra
     double handed = (double)flash->moving * (double)p->depth * 4 / flash->waves; /* dQ on its way to the writer */
     flash->score_lds = (uint32_t)(scores * flash->lanes * 2 * p->bytes + 2 * handed);
     flash->score_sfu = slots16(scores);
-    flash->score_valu = slots16(flash->backward ? 6 * scores : 4 * scores + outputs);
+    flash->score_valu = slots16((flash->backward ? 7 * scores : 5 * scores + outputs) + (p->causal ? MASK_SLOTS * scores : 0));
     flash->store_valu = slots16(outputs * (flash->backward ? 3 : 2));
     uint64_t units = 0, longest = 0;
     for (uint64_t w = 0; w < program->workgroups; w++) {

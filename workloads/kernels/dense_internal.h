@@ -72,6 +72,7 @@ struct dense_map {
     double valu, sfu;           /* slots per element */
     uint32_t access_issue;      /* issue slots of one access of one operand: the instruction and its address */
     uint32_t start_issue;       /* index arithmetic and branches of a trip, once */
+    uint32_t first_issue;       /* more of it in the first trip */
     uint32_t latency_cycles;    /* dependent arithmetic between load and store */
     uint32_t part_count;        /* 0: one tensor */
     const struct dense_part *parts;

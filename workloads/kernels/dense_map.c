@@ -242,8 +242,9 @@ static void emit_step(const struct dense_map *map, const struct dense_shape *sha
     }
     bool waits = step->store || (map->order == DENSE_MAP_SERIAL_LOADS && step->access_first > 0);
     op_begin(op, step->store ? WAVE_STORE : WAVE_LOAD, waits && map->load_count > 0 ? 0 : WAVE_NO_WAIT);
+    uint32_t start = index > 0 ? 0 : map->start_issue + (state->trip == 0 ? map->first_issue : 0);
     double lane_elements = step->computes ? (double)accesses * shape->vector : 0;
-    op_work(op, (uint32_t)accesses * step->operand_count * map->access_issue + (index == 0 ? map->start_issue : 0),
+    op_work(op, (uint32_t)accesses * step->operand_count * map->access_issue + start,
             slots16(lane_elements * map->valu), step->computes ? map->latency_cycles : 0);
     op->sfu_slots = (uint16_t)slots16(lane_elements * map->sfu);
     op_lanes(op, ceil_div(elements, shape->vector));

@@ -9,7 +9,6 @@
  * Instruction counts, unless said otherwise: a load or store instruction and its address, 3 issue slots; the start of a
  * thread (index, bounds, pointers), 20. A bf16 or fp16 value costs one instruction to widen and half of one to narrow
  * (two at a time). The counts are read off the source and the usual expansion of its operations, not off machine code. */
-#include <stdlib.h>
 #include "workloads/kernels/dense_internal.h"
 
 #define THREADS 128u
@@ -147,22 +146,13 @@ struct cat {
     bool same_input; /* every input is the same tensor */
 };
 
-/* Zeroed memory that lives as long as the program. */
-static void *scratch(struct wave_program *program, size_t bytes)
-{
-    void *memory = calloc(1, bytes);
-    SIM_ASSERT(memory != NULL, "program %s: out of memory", program->name);
-    kernel_program_adopt(program, memory, free);
-    return memory;
-}
-
 /* parallel_cat: where all rows are multiples of 16 B, 16 B vectors both ways; else vectors of 16 B (8 B for two-byte
  * elements) are loaded and their elements stored one by one. At most 32 workgroups per unit and tensor, which loop. */
 static struct wave_program *cat_program(const struct cat *cat, const struct kernel_machine *machine)
 {
     struct dense_map *map;
     struct wave_program *program = dense_map_create("cat", &map);
-    struct dense_part *parts = scratch(program, cat->tensors * sizeof *parts);
+    struct dense_part *parts = kernel_program_scratch(program, cat->tensors * sizeof *parts);
     bool aligned = true;
     uint64_t most = 0, input = 0;
     for (uint32_t t = 0; t < cat->tensors; t++) {
@@ -325,6 +315,12 @@ static void build_strided_copy(struct kernel_build *build)
 
 /* ---- elementwise/map: what a recorded operator is turned into ---- */
 
+/* fetch_and_cast and cast_and_store: a jump over some 25 types with its convergence barrier, address arithmetic in 64 bits
+ * and the conversion, per access of an operand. Recorded casts, additions and products of this style cost 96 to 125 issue
+ * slots an element, 42 to 48 per operand, whether they have two operands or three; nothing else in them is that long.
+ * Each load waits for the one before, since its conversion is behind the jump. */
+#define CAST_ISSUE 38u
+
 enum map_style { STYLE_VECTORIZED, STYLE_UNROLLED, STYLE_STRIDED };
 
 #define MAP_OPERANDS 5
@@ -336,6 +332,7 @@ struct map_params {
     uint64_t broadcast_bytes;
     struct arithmetic arithmetic;
     int style;
+    bool casts; /* operands go through the switch on the type */
     uint32_t vector, elements_per_lane, registers;
 };
 
@@ -373,8 +370,14 @@ static void read_map(struct kernel_build *build, struct map_params *p)
     for (uint32_t i = 0; i < p->outputs; i++) {
         widest = max_u64(widest, p->out_bytes[i]);
     }
+    bool mixed = false;
+    for (uint32_t i = 0; i < p->inputs && p->outputs > 0; i++) {
+        mixed = mixed || p->in_bytes[i] != p->out_bytes[0];
+    }
+    bool usually = p->style == STYLE_UNROLLED || (p->style == STYLE_STRIDED && mixed);
+    p->casts = kernel_param_integer_or(build, "casts", 0, 1, usually, NULL) == 1;
     bool bytes_only = p->inputs + p->outputs == 1 && widest == 1;
-    uint64_t usual = p->style == STYLE_VECTORIZED ? (bytes_only ? 16 : 8) : p->style == STYLE_STRIDED && widest >= 4 ? 2 : 4;
+    uint64_t usual = p->style == STYLE_VECTORIZED ? (bytes_only ? 16 : 8) : p->style == STYLE_STRIDED && widest >= 4 && !p->casts ? 2 : 4;
     p->elements_per_lane = (uint32_t)kernel_param_integer_or(build, "elements_per_lane", 1, 32, usual, NULL);
     uint64_t vector = p->style == STYLE_VECTORIZED ? min_u64(8, 16 / widest) : 1;
     p->vector = (uint32_t)kernel_param_integer_or(build, "vector", 1, 16, vector, NULL);
@@ -427,9 +430,6 @@ static double shape_operand(struct dense_operand *operand, const struct map_para
     return run == 0 ? (double)values : pitch == 0 ? (double)run : (double)(ceil_div(values, run) - 1) * (double)pitch + (double)run;
 }
 
-/* A cast reads its operand through a switch on the type: 10 issue slots more an access, and the next load waits for it. */
-#define CAST_ISSUE 10u
-
 static void build_map(struct kernel_build *build)
 {
     struct map_params p = { 0 };
@@ -447,7 +447,7 @@ static void build_map(struct kernel_build *build)
     map->order = p.style == STYLE_VECTORIZED ? DENSE_MAP_BATCHED
                : p.style == STYLE_UNROLLED   ? DENSE_MAP_SERIAL_LOADS
                                              : DENSE_MAP_INTERLEAVED;
-    map->access_issue = ACCESS_ISSUE + (p.style == STYLE_UNROLLED ? CAST_ISSUE : 0);
+    map->access_issue = ACCESS_ISSUE + (p.casts ? CAST_ISSUE : 0);
     map->start_issue = START_ISSUE;
     program->registers_per_lane = p.registers;
     for (uint32_t i = 0; i < p.inputs; i++) {
@@ -569,8 +569,12 @@ static void build_memory_set(struct kernel_build *build)
 #define CHUNK_ELEMENTS 65536u
 #define CHUNK_THREADS 512u
 
-/* A chunk per workgroup, read in vectors of 4 by all lists at once, computed, written. Fused Adam: about 30 operations
- * an element (two moments, weight decay, and two corrected divisions and a square root of 8 each), 3 special ones. */
+/* A chunk per workgroup, read in vectors of 4 by all lists at once, computed, written. Fused Adam: the betas and epsilon are
+ * doubles, so both moments and the denominator are computed in double (about 10 operations at half rate, and 10
+ * conversions at the special-function rate), then a root and two divisions in fp32 (10 each, 3 special): 60 slots and 13
+ * special ones an element. Each thread first raises the betas to the step, two double powers of about 250 instructions. */
+#define MULTI_TENSOR_START_ISSUE 500u
+
 static void build_multi_tensor(struct kernel_build *build)
 {
     uint64_t reads[MAP_OPERANDS], writes[MAP_OPERANDS];
@@ -579,8 +583,8 @@ static void build_multi_tensor(struct kernel_build *build)
     uint64_t chunks = kernel_param_integer_or(build, "chunks", 1, 1u << 30, max_u64(tensors, ceil_div(n, CHUNK_ELEMENTS)), NULL);
     uint32_t read_count = dense_param_list(build, "reads", 1, 16, reads, MAP_OPERANDS, false);
     uint32_t write_count = dense_param_list(build, "writes", 1, 16, writes, MAP_OPERANDS, false);
-    double valu = kernel_param_real_or(build, "valu", 0, 1000, 46, "operations of fused Adam with its divisions");
-    double sfu = kernel_param_real_or(build, "sfu", 0, 100, 3, "reciprocals and root of fused Adam");
+    double valu = kernel_param_real_or(build, "valu", 0, 1000, 60, "fused Adam, moments in double");
+    double sfu = kernel_param_real_or(build, "sfu", 0, 100, 13, "fused Adam: conversions, root, reciprocals");
     uint64_t registers = kernel_param_integer_or(build, "registers", 16, 256, 64, NULL);
     dense_cache_param(build);
     if (!kernel_params_done(build)) {
@@ -601,6 +605,7 @@ static void build_multi_tensor(struct kernel_build *build)
     map->workgroup_elements = ceil_div(ceil_div(n, chunks), 4) * 4;
     map->access_issue = ACCESS_ISSUE;
     map->start_issue = START_ISSUE;
+    map->first_issue = valu > 40 ? MULTI_TENSOR_START_ISSUE : 0; /* plain scaling raises nothing to a power */
     program->registers_per_lane = (uint32_t)registers;
     for (uint32_t i = 0; i < read_count; i++) {
         dense_map_load(program, "list", (uint32_t)reads[i], (double)n);
@@ -658,8 +663,9 @@ const struct kernel_definition dense_pointwise_kernels[] = {
     { "elementwise", "map", "any element-wise operator by its bytes and instructions",
       "n (elements), bytes_in (b1:b2:.. per element; none), bytes_out (b1:..), inputs, outputs (optional, must agree), valu, "
       "sfu (slots per element, conversions apart; 2, 0), style (vectorized: contiguous, no cast|unrolled: with a cast|"
-      "strided; vectorized), vector (elements per access; 16 B), elements_per_lane (8; unrolled 4; strided 4, 2 from 4 B "
-      "on), repeat, run, pitch (per input, elements: each value repeat times, run side by side, then pitch on; pitch 0 "
+      "strided; vectorized), casts (0|1: operands of several types go through a switch; unrolled 1, strided if their bytes "
+      "differ), vector (elements per access; 16 B), elements_per_lane (8; unrolled 4; strided 4, 2 from 4 B "
+      "on without casts), repeat, run, pitch (per input, elements: each value repeat times, run side by side, then pitch on; pitch 0 "
       "reads the run again), broadcast_bytes (a small operand read cyclically; 0), registers (32), " CACHE_HELP,
       build_map },
     { "elementwise", "cast", "change of type", "n, dtype_in, dtype_out, style (vectorized|unrolled; vectorized when narrowing), " CACHE_HELP,
@@ -673,7 +679,7 @@ const struct kernel_definition dense_pointwise_kernels[] = {
       "batch (1), rows, cols, inner (1), dtype, " CACHE_HELP, build_strided_copy },
     { "optimizer", "multi_tensor", "one multi-tensor launch (fused Adam, SGD, scaling)",
       "elements, reads, writes (b1:b2:.. bytes per element of each list; writes are in place), tensors (1), chunks "
-      "(workgroups; as elements and tensors need), valu (46), sfu (3), registers (64), " CACHE_HELP,
+      "(workgroups; as elements and tensors need), valu (60), sfu (13), registers (64), " CACHE_HELP,
       build_multi_tensor },
     { "memory", "copy", "device-to-device copy", "bytes, " CACHE_HELP, build_memory_copy },
     { "memory", "set", "device memset", "bytes, " CACHE_HELP, build_memory_set },
