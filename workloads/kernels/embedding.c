@@ -2,7 +2,8 @@
  * one by one. Dense backward: a gradient of the table's full size, zeroed, and a sort-based accumulation:
  *   zeros, arange, radix sort of all 64 key bits, unique_by_key, partial counts and their sums, partial sums of up to 10
  *   lookups, and a sum per distinct row that writes its gradient row.
- * Structure from the library's sources of 2.x; its grids are sized by upper bounds (the counts stay on the device). */
+ * Structure from the library's sources of 2.x, launch by launch as recorded on H200; its grids are sized by upper bounds
+ * (the counts stay on the device). */
 #include "workloads/kernels/index_draw_internal.h"
 
 #define EMBEDDING_SEED 23 /* the measuring program draws with the framework's generator */
@@ -33,9 +34,9 @@ static uint64_t chunk_columns(const struct bag *k, uint64_t chunk, uint64_t *fir
 
 enum bag_step { BAG_NEXT, BAG_FIRST_INDEX, BAG_INDEX_AGAIN, BAG_WEIGHT, BAG_ORIGIN, BAG_NEXT_INDEX, BAG_SIZE, BAG_STORE };
 
-/* trip = (bag chunk of the wave) x length + lookup. sm_90 (re-expressed, with both assertions): 52 registers. Before a
- * bag 91 instructions with two divisions (350 cycles) to the offsets. A lookup: its index is read twice (comparison,
- * then address), 12 instructions (38) and 22 (37), the weight, the store of the lookup's bag by the first column's lane,
+/* trip = (bag chunk of the wave) x length + lookup. sm_90 (re-expressed, with both assertions; 40 registers as
+ * recorded). Before a bag 91 instructions with two divisions (350 cycles) to the offsets. A lookup: its index is read
+ * twice (comparison, then address), 12 instructions (38) and 22 (37), the weight, the store of the lookup's bag by the first column's lane,
  * and the next index right behind the weight (6, 14). */
 static void bag_forward_next(const struct wave_program *program, const struct wave_window *window,
                              struct wave_state *state, struct wave_op *op)
@@ -137,7 +138,7 @@ static bool partial_find(const struct bag *k, uint64_t id, struct wave_state *st
 
 enum partial_step { PARTIAL_COUNT, PARTIAL_BOUNDS, PARTIAL_ORDER, PARTIAL_BAG, PARTIAL_ROW, PARTIAL_STORE, PARTIAL_END };
 
-/* sm_90 (re-expressed): 32 registers. 4 instructions to the number of partial sums, 85 to the bounds (237 cycles, one
+/* sm_90 (re-expressed; 32 registers as recorded). 4 instructions to the number of partial sums, 85 to the bounds (237 cycles, one
  * 64-bit division by the 32-bit path); per lookup three loads in a row: place, bag, gradient (17, 4 and 15
  * instructions). */
 static void partial_sum_next(const struct wave_program *program, const struct wave_window *window,
@@ -203,7 +204,7 @@ static void partial_sum_next(const struct wave_program *program, const struct wa
 
 enum total_step { TOTAL_COUNT, TOTAL_BOUNDS, TOTAL_SUM, TOTAL_START, TOTAL_KEY, TOTAL_STORE, TOTAL_END };
 
-/* sm_90 (re-expressed): 26 registers; 67 instructions with a division to the bounds (245 cycles), four partial sums in
+/* sm_90 (re-expressed; 24 registers as recorded): 67 instructions with a division to the bounds (245 cycles), four partial sums in
  * flight (19 instructions, 49), then run start, row number and store in a row. */
 static void total_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
                        struct wave_op *op)
@@ -316,7 +317,7 @@ static void bag_forward_build(struct kernel_build *build)
     k->output = kernel_program_tensor(program, "pooled rows", (double)k->bags * row_bytes);
     k->offset2bag = kernel_program_tensor(program, "bag of lookup", lookups * 8);
     k->bag_size = kernel_program_tensor(program, "bag sizes", (double)k->bags * 8);
-    program->registers_per_lane = 52;
+    program->registers_per_lane = 40;
     program->workgroups = FORWARD_GRID;
     program->waves_per_workgroup = 256 / k->lanes;
     program->work_units_total = k->bags * k->chunks * k->length;
@@ -381,7 +382,7 @@ static void add_totals(struct kernel_build *build, const struct bag *shape, stru
     k->sorted = kernel_program_tensor(program, "sorted rows", 8.0 * (double)runs->lookups);
     k->table_gradient = kernel_program_tensor(program, "table gradient",
                                               (double)k->rows * (double)k->width * k->element_bytes);
-    program->registers_per_lane = 26;
+    program->registers_per_lane = 24;
     program->work_units_total = k->first_partial[runs->count] * k->chunks;
     kernel_program_loops(program, build->machine, k->first_partial[runs->count] / runs->count);
     kernel_plan_add(build, program, 1);
@@ -398,15 +399,15 @@ static void bag_backward_dense_build(struct kernel_build *build)
     struct run_table *runs = run_table_create(source);
     uint64_t lookups = runs->lookups, most_runs = min_u64(lookups, shape.rows);
     uint64_t most_partials = lookups / PARTIAL + most_runs;
-    /* sm_90 (re-expressed): 14 registers, 27 instructions to the run's bounds, 21 to the store. */
-    struct kernel_map_cost per_run = { 9, 18, 45 + 3 * KERNEL_SPECIAL_CYCLES, 2, 19, 40, 14 };
+    /* sm_90 (re-expressed): 27 instructions to the run's bounds, 21 to the store. Registers as recorded. */
+    struct kernel_map_cost per_run = { 9, 18, 45 + 3 * KERNEL_SPECIAL_CYCLES, 2, 19, 40, 16 };
     struct kernel_map_cost trivial = { 6, 10, 40 + 2 * KERNEL_SPECIAL_CYCLES, 2, 6, 12, 16 };
     kernel_plan_add_fill(build, (double)shape.rows * (double)shape.width * shape.element_bytes, 1);
-    kernel_plan_add_map(build, "arange", lookups, 128, 0, 8, trivial);
-    kernel_plan_add_sort(build, lookups, 8, 8, 64);
-    kernel_plan_add_select(build, lookups, 8, runs->count, 8);
+    kernel_plan_add_map(build, "arange", lookups, 64, 0, 8, trivial);
+    kernel_plan_add_sort(build, lookups, 8, 8, 64, kernel_key_bits(shape.rows));
+    kernel_plan_add_chained(build, KERNEL_UNIQUE_BY_KEY, lookups, runs->count);
     kernel_plan_add_map(build, "partial sums per run", most_runs, 32, 8, 8, per_run);
-    kernel_plan_add_select(build, most_runs, 8, most_runs, 8); /* an exclusive sum chains its tiles alike */
+    kernel_plan_add_chained(build, KERNEL_EXCLUSIVE_SUM, most_runs, most_runs);
     kernel_plan_add_map(build, "number of partial sums", 1, 1, 16, 8, trivial);
     kernel_plan_add_map(build, "partial starts", most_runs, 32, 24, 8, per_run);
     if (kernel_build_ok(build)) {

@@ -52,9 +52,11 @@ struct kernel_assumption { char text[160]; }; /* "rows = 1e7 (range 1e6..1e7): t
 struct kernel_plan {
     char suite[32], kernel[48];
     size_t launch_count;
-    struct kernel_launch launches[16];   /* in order, in one stream; each starts when the one before has ended */
+    struct kernel_launch launches[24];   /* in order, in one stream; each starts when the one before has ended */
     enum kernel_launch_style style;
     bool time_is_per_call;               /* the table's time_us is per launch (n launches back to back), not for all */
+    uint32_t timed_calls;                /* 0 or 1: one timed call; n: the table adds up n of them, so that what the measuring
+                                            program adds to a call counts n times */
     bool value_only;                     /* latency-like rows: time_us is 0 in the table, only value counts */
     enum kernel_value_rule value_rule;
     double value_amount, value_factor;

@@ -125,13 +125,17 @@ struct kernel_map_cost {
 };
 
 /* ---- building blocks that several suites launch ---- */
-/* A radix sort of n (key, value) pairs by `bits` key bits (sort.c): 5 launches, 6 where bits are no multiple of 8. */
+/* A radix sort of n (key, value) pairs by `bits` key bits, of which the lowest `used_bits` differ between keys (sort.c):
+ * 5 to 7 launches. */
 void kernel_plan_add_sort(struct kernel_build *build, uint64_t n, uint32_t key_bytes, uint32_t value_bytes,
-                          uint32_t bits);
-/* The positions of the set flags among n (or of the heads of equal keys, read in place): two launches of 384-thread
- * workgroups that chain their sums (sort.c). `item_bytes` are read per item, `out_bytes` written per selected one. */
-void kernel_plan_add_select(struct kernel_build *build, uint64_t n, uint32_t item_bytes, uint64_t selected,
-                            uint32_t out_bytes);
+                          uint32_t bits, uint32_t used_bits);
+/* Passes whose workgroups chain their sums by looking back (sort.c), two launches each. `item_bytes` are read per item. */
+enum kernel_chained_pass {
+    KERNEL_SELECT_FLAGGED, /* positions of set flags: `written` of them, 4 bytes each */
+    KERNEL_UNIQUE_BY_KEY,  /* where runs of equal 8-byte keys start: `written` positions of 8 bytes */
+    KERNEL_EXCLUSIVE_SUM   /* of n 8-byte numbers, `written` = n */
+};
+void kernel_plan_add_chained(struct kernel_build *build, enum kernel_chained_pass pass, uint64_t n, uint64_t written);
 /* Set `bytes` to a value: a grid of 128-thread workgroups, 16 bytes a lane. */
 void kernel_plan_add_fill(struct kernel_build *build, double bytes, double repeat);
 /* An element-wise pass over n items, one thread each: reads `in_bytes`, writes `out_bytes` per item. */

@@ -1,18 +1,19 @@
-/* Building blocks around sorting: a one-sweep radix sort as CUB 3.0 (CUDA 13.0) builds it for pairs, its selection of
- * flagged items, and two trivial passes.
+/* Building blocks around sorting: a one-sweep radix sort as CUB 3.0 (CUDA 13.0) builds it for pairs, its chained passes
+ * (selection, unique keys, sums), and two trivial ones. Shapes that the compiled sources do not show (8-byte keys) are
+ * those of recorded launches on H200: threads, registers, shared memory, grid.
  *
  * The sort reads all keys once for the histograms of all digits, sums them, and then sweeps once per 8-bit digit: a
  * workgroup takes the next tile (a counter), ranks its keys in shared memory, learns where its digits start by looking
  * back at the tiles before it, and writes keys and values to their places. Tiles have 384 threads with 17 pairs each for
- * 4-byte keys (10 for 8-byte ones).
- * Model: digits are evenly spread, so each of a tile's runs is tile / 2^bits long; a lookback is two dependent loads. */
+ * 4-byte keys (12 for 8-byte ones).
+ * Model: digits are evenly spread, so each of a tile's runs is tile / 2^bits long; a lookback is two dependent loads. A
+ * digit that all keys share leaves full tiles in order: they skip the ranking, as the library does. */
 #include "workloads/kernels/kernels_internal.h"
 
 #define SWEEP_THREADS 384
 #define DIGITS 256
 #define HISTOGRAM_THREADS 128
 #define HISTOGRAM_ITEMS 16
-#define HISTOGRAM_WORKGROUPS_PER_UNIT 12 /* what fits by its 40 registers: the launch sizes its grid by that */
 
 uint32_t kernel_key_bits(uint64_t count)
 {
@@ -126,7 +127,7 @@ void kernel_plan_add_map(struct kernel_build *build, const char *name, uint64_t 
 
 struct histogram {
     uint64_t n, keys, bins;
-    uint32_t key_bytes, passes, lanes;
+    uint32_t key_bytes, passes, used_passes, lanes; /* used: digits that differ between keys */
 };
 
 #define HISTOGRAM_TILE (HISTOGRAM_THREADS * HISTOGRAM_ITEMS)
@@ -190,27 +191,33 @@ static void histogram_next(const struct wave_program *program, const struct wave
             op_end(op);
             return;
         }
-        op_begin(op, WAVE_ATOMIC, WAVE_NO_WAIT);
+        /* Empty bins are skipped: all of them in a workgroup without a tile, all but one of a shared digit. */
+        uint64_t lanes = bin < (uint64_t)DIGITS * k->used_passes ? k->lanes : bin % DIGITS == 0;
+        lanes = histogram_tiles(k, program, state->workgroup) > 0 ? lanes : 0;
+        op_begin(op, lanes > 0 ? WAVE_ATOMIC : WAVE_COMPUTE, WAVE_NO_WAIT);
         op_work(op, 6, 6, 45 + 33);
         op->atomic_type = WAVE_ATOMIC_INT;
         op->element_bytes = 8;
-        op_span(op, k->bins + bin * 8, k->lanes * 8ull);
-        op_lanes(op, k->lanes);
+        op_span(op, k->bins + bin * 8, lanes * 8);
+        op_lanes(op, lanes);
     }
     }
 }
 
-static void add_histogram(struct kernel_build *build, uint64_t n, uint32_t key_bytes, uint32_t passes)
+static void add_histogram(struct kernel_build *build, uint64_t n, uint32_t key_bytes, uint32_t passes,
+                          uint32_t used_passes)
 {
     struct wave_program *program = kernel_program_create("radix sort: histograms", sizeof(struct histogram),
                                                          histogram_next);
     struct histogram *k = program->context;
-    *k = (struct histogram){ .n = n, .key_bytes = key_bytes, .passes = passes, .lanes = build->machine->lanes };
+    *k = (struct histogram){ .n = n, .key_bytes = key_bytes, .passes = passes, .used_passes = used_passes,
+                             .lanes = build->machine->lanes };
     k->keys = kernel_program_tensor(program, "keys", (double)n * key_bytes);
     k->bins = kernel_program_tensor(program, "bins", 8.0 * DIGITS * passes);
-    program->registers_per_lane = 40;
-    program->lds_bytes = 1024 * (key_bytes == 4 ? 4 : 8);
-    program->workgroups = (uint64_t)HISTOGRAM_WORKGROUPS_PER_UNIT * build->machine->units;
+    program->registers_per_lane = key_bytes == 4 ? 40 : 72;
+    program->lds_bytes = 1024 * key_bytes;
+    /* The launch sizes its grid by what fits on a unit by registers: 12, or 7 for 8-byte keys. */
+    program->workgroups = (key_bytes == 4 ? 12ull : 7ull) * build->machine->units;
     program->waves_per_workgroup = (uint32_t)ceil_div(HISTOGRAM_THREADS, k->lanes);
     uint64_t tiles = ceil_div(n, HISTOGRAM_TILE);
     program->work_units_total = tiles * program->waves_per_workgroup;
@@ -339,6 +346,12 @@ static void sweep_barrier(struct wave_op *op, uint32_t issue, uint32_t valu, uin
     op_work(op, issue, valu, latency);
 }
 
+/* A full tile whose keys all share the digit. */
+static bool sweep_in_order(const struct sweep *k, uint64_t tile)
+{
+    return k->digits == 1 && sweep_tile_items(k, tile) == k->tile;
+}
+
 /* One lookback row of 256 counters, by the first waves of the workgroup. */
 static bool sweep_counters(const struct sweep *k, const struct wave_state *state, uint64_t tile, struct wave_op *op)
 {
@@ -397,6 +410,9 @@ static void sweep_next(const struct wave_program *program, const struct wave_win
         return;
     case SWEEP_PUBLISHED: /* whether one digit holds all; then the sums over digits */
         sweep_barrier(op, 38, 50, 200 + 3 * LDS_CYCLES);
+        if (sweep_in_order(k, state->workgroup)) {
+            state->pc = SWEEP_LOOK;
+        }
         return;
     case SWEEP_RANK:
         sweep_barrier(op, 48 + 4 * items, 34 + 35 * items,
@@ -430,8 +446,12 @@ static void sweep_next(const struct wave_program *program, const struct wave_win
         return;
     case SWEEP_KEYS:
         sweep_store(k, state, k->keys_out, k->key_bytes, op);
-        op_work(op, 9, 11, 37 + 2 * LDS_CYCLES);
-        op->lds_bytes = k->lanes * (k->key_bytes + 8);
+        if (sweep_in_order(k, state->workgroup)) {
+            op_work(op, 1, 3, 3);
+        } else {
+            op_work(op, 9, 11, 37 + 2 * LDS_CYCLES);
+            op->lds_bytes = k->lanes * (k->key_bytes + 8);
+        }
         if (++state->trip < items) {
             state->pc = SWEEP_KEYS;
         }
@@ -441,10 +461,15 @@ static void sweep_next(const struct wave_program *program, const struct wave_win
         op_work(op, 12 + items, 35, 60 + 3 * items);
         return;
     case SWEEP_EXCHANGE_VALUES:
+        state->trip = 0;
+        if (sweep_in_order(k, state->workgroup)) {
+            op_begin(op, WAVE_COMPUTE, 0);
+            op_work(op, 2, 4, 10);
+            return;
+        }
         sweep_barrier(op, 4 + items, 10, 43);
         op->lds_bytes = bytes * k->value_bytes;
         op->lds_conflict_x16 = RANDOM_BANKS_X16;
-        state->trip = 0;
         return;
     case SWEEP_STORE_VALUES:
         sweep_store(k, state, k->values_out, k->value_bytes, op);
@@ -463,7 +488,7 @@ static void sweep_next(const struct wave_program *program, const struct wave_win
 
 static uint32_t sweep_items(uint32_t key_bytes, uint32_t value_bytes)
 {
-    return key_bytes == 4 && value_bytes <= 4 ? 17 : 10;
+    return key_bytes == 4 && value_bytes <= 4 ? 17 : 12;
 }
 
 static void add_sweeps(struct kernel_build *build, uint64_t n, uint32_t key_bytes, uint32_t value_bytes, uint32_t bits,
@@ -493,93 +518,122 @@ static void add_sweeps(struct kernel_build *build, uint64_t n, uint32_t key_byte
 }
 
 void kernel_plan_add_sort(struct kernel_build *build, uint64_t n, uint32_t key_bytes, uint32_t value_bytes,
-                          uint32_t bits)
+                          uint32_t bits, uint32_t used_bits)
 {
     if (!kernel_build_ok(build)) {
         return;
     }
-    uint32_t passes = (uint32_t)ceil_div(bits, 8);
+    SIM_ASSERT(used_bits <= bits, "%u of %u key bits used", used_bits, bits);
+    uint32_t passes = (uint32_t)ceil_div(bits, 8), used_passes = (uint32_t)ceil_div(used_bits, 8);
     uint64_t tiles = ceil_div(n, (uint64_t)sweep_items(key_bytes, value_bytes) * SWEEP_THREADS);
     kernel_plan_add_fill(build, 8.0 * DIGITS * passes, 1);           /* bins and counters */
-    add_histogram(build, n, key_bytes, passes);
+    add_histogram(build, n, key_bytes, passes, used_passes);
     add_bin_sum(build, passes);
     kernel_plan_add_fill(build, (double)tiles * DIGITS * 4, passes); /* lookback, per pass */
-    if (bits >= 8) {
-        add_sweeps(build, n, key_bytes, value_bytes, 8, bits / 8);
+    if (used_bits >= 8) {
+        add_sweeps(build, n, key_bytes, value_bytes, 8, used_bits / 8);
     }
-    if (bits % 8 > 0) {
-        add_sweeps(build, n, key_bytes, value_bytes, bits % 8, 1);
+    if (used_bits % 8 > 0) {
+        add_sweeps(build, n, key_bytes, value_bytes, used_bits % 8, 1);
+    }
+    if (passes > used_passes) {
+        add_sweeps(build, n, key_bytes, value_bytes, 0, passes - used_passes);
     }
 }
 
-/* ---- selection ---- */
+/* ---- chained passes ---- */
 
-struct selection {
-    uint64_t n, selected, tiles;
-    uint32_t item_bytes, out_bytes, items, tile, lanes;
+static const struct chained_shape {
+    const char *name;
+    uint32_t threads, items, item_bytes, out_bytes, registers;
+    bool striped; /* loads in order through shared memory; else a thread's items are neighbours */
+} chained_shapes[] = {
+    [KERNEL_SELECT_FLAGGED] = { "select flagged", 384, 15, 4, 4, 49, false },
+    [KERNEL_UNIQUE_BY_KEY] = { "unique by key", 640, 7, 8, 8, 48, false },
+    [KERNEL_EXCLUSIVE_SUM] = { "exclusive sum", 128, 7, 8, 8, 47, true },
+};
+
+struct chained {
+    struct chained_shape shape;
+    uint64_t n, written, tiles;
+    uint32_t tile, lanes;
     uint64_t in, out, status;
 };
 
-enum select_step { SELECT_LOAD, SELECT_COUNT, SELECT_LOOK, SELECT_PLACED, SELECT_STORE, SELECT_DONE };
+enum chained_step { CHAINED_LOAD, CHAINED_COUNT, CHAINED_LOOK, CHAINED_PLACED, CHAINED_STORE, CHAINED_DONE };
 
-/* sm_90: 384 threads of 15 items (11 of 8 bytes). A thread's items are neighbours, so each of a wave's loads strides
- * over all of its lines; the loads go out together. Selected items leave in order: the wave's share is contiguous. */
-static void select_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                        struct wave_op *op)
+/* The load of one item of every lane: neighbours, or strided over all of the wave's lines. */
+static void chained_load(const struct chained *k, uint64_t first, uint64_t end, uint64_t item, struct wave_op *op)
 {
-    const struct selection *k = program->context;
+    uint64_t at = first + (k->shape.striped ? item * k->lanes : item);
+    if (at >= end) {
+        return; /* behind the end of the input: nothing is issued */
+    }
+    op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+    if (k->shape.striped) {
+        uint64_t count = min_u64(k->lanes, end - at);
+        op_span(op, k->in + at * k->shape.item_bytes, count * k->shape.item_bytes);
+        op_lanes(op, count);
+        return;
+    }
+    for (; at < end; at += k->shape.items) {
+        op_span_apart(op, k->in + at * k->shape.item_bytes, k->shape.item_bytes);
+    }
+    op_lanes(op, op->span_count);
+}
+
+/* sm_90, select: 52 instructions to the first load, 100 from the last to the first barrier, then five shuffles, the look
+ * back by the first wave, 33 to the second barrier and 10 per item (41 cycles) to the stores. The loads go out together.
+ * Selected items leave in order: the wave's share is contiguous, and an even part of all (model). */
+static void chained_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
+                         struct wave_op *op)
+{
+    const struct chained *k = program->context;
     (void)program, (void)window;
-    uint64_t first = state->workgroup * k->tile + (uint64_t)state->wave * k->lanes * k->items;
-    uint64_t end = min_u64(first + (uint64_t)k->lanes * k->items, k->n);
+    uint32_t items = k->shape.items;
+    uint64_t first = min_u64(state->workgroup * k->tile + (uint64_t)state->wave * k->lanes * items, k->n);
+    uint64_t end = min_u64(min_u64(first + (uint64_t)k->lanes * items, (state->workgroup + 1) * k->tile), k->n);
     switch (state->pc) {
-    case SELECT_LOAD:
+    case CHAINED_LOAD:
         op_begin(op, WAVE_COMPUTE, WAVE_NO_WAIT);
         op_work(op, state->trip == 0 ? 24 : 1, state->trip == 0 ? 30 : 2, state->trip == 0 ? 100 : 1);
-        if (first + state->trip < end) {
-            op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
-            for (uint64_t at = first + state->trip; at < end; at += k->items) {
-                op_span_apart(op, k->in + at * k->item_bytes, k->item_bytes);
-            }
-            op_lanes(op, op->span_count);
-        }
-        if (++state->trip == k->items) {
-            state->pc = SELECT_COUNT;
+        chained_load(k, first, end, state->trip, op);
+        if (++state->trip == items) {
+            state->pc = CHAINED_COUNT;
         }
         return;
-    case SELECT_COUNT:
+    case CHAINED_COUNT:
         op_begin(op, WAVE_BARRIER, 0);
-        op_work(op, 9, 92, 131 + 5 * KERNEL_SHUFFLE_CYCLES + LDS_CYCLES);
-        op->lds_bytes = 4 * k->lanes;
-        state->pc = SELECT_LOOK;
+        op_work(op, 9, 17 + 5 * items, 131 + 5 * KERNEL_SHUFFLE_CYCLES + LDS_CYCLES);
+        op->lds_bytes = (k->shape.striped ? 2 * items * k->shape.item_bytes : 4) * k->lanes;
+        state->pc = CHAINED_LOOK;
         return;
-    case SELECT_LOOK: /* the first wave reads the sums of the 32 tiles before */
-        state->pc = SELECT_PLACED;
+    case CHAINED_LOOK: /* the first wave reads the sums of as many tiles before as it has lanes */
+        state->pc = CHAINED_PLACED;
         if (state->wave == 0 && state->workgroup > 0) {
-            uint64_t back = min_u64(32, state->workgroup);
+            uint64_t back = min_u64(k->lanes, state->workgroup);
             op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
             op_work(op, 20, 30, 100 + 2 * KERNEL_SPECIAL_CYCLES);
             op->cache = WAVE_CACHE_L2;
-            op_span(op, k->status + (state->workgroup - back) * 8, back * 8);
+            op_span(op, k->status + (state->workgroup - back) * 16, back * 16);
             op_lanes(op, back);
             return;
         }
         __attribute__((fallthrough));
-    case SELECT_PLACED:
+    case CHAINED_PLACED:
         op_begin(op, WAVE_BARRIER, 0);
         op_work(op, 9, 24, 67 + (state->wave == 0 ? 6 * KERNEL_SHUFFLE_CYCLES : 0));
-        state->trip = 0;
-        state->pc = SELECT_STORE;
+        state->pc = CHAINED_STORE;
         return;
-    case SELECT_STORE: {
-        /* Selected items are spread evenly over the input. */
-        uint64_t from = (uint64_t)((double)min_u64(first, k->n) / (double)k->n * (double)k->selected);
-        uint64_t to = (uint64_t)((double)max_u64(end, min_u64(first, k->n)) / (double)k->n * (double)k->selected);
+    case CHAINED_STORE: {
+        uint64_t from = (uint64_t)((double)first / (double)k->n * (double)k->written);
+        uint64_t to = (uint64_t)((double)max_u64(end, first) / (double)k->n * (double)k->written);
         op_begin(op, to > from ? WAVE_STORE : WAVE_COMPUTE, 0);
-        op_work(op, 4 * k->items, 6 * k->items, 31 * k->items);
-        op_span(op, k->out + from * k->out_bytes, (to - from) * k->out_bytes);
+        op_work(op, 4 * items, 6 * items, 31 * items);
+        op_span(op, k->out + from * k->shape.out_bytes, (to - from) * k->shape.out_bytes);
         op_lanes(op, min_u64(k->lanes, to - from));
         op->work_units = 1;
-        state->pc = SELECT_DONE;
+        state->pc = CHAINED_DONE;
         return;
     }
     default:
@@ -587,28 +641,27 @@ static void select_next(const struct wave_program *program, const struct wave_wi
     }
 }
 
-void kernel_plan_add_select(struct kernel_build *build, uint64_t n, uint32_t item_bytes, uint64_t selected,
-                            uint32_t out_bytes)
+void kernel_plan_add_chained(struct kernel_build *build, enum kernel_chained_pass pass, uint64_t n, uint64_t written)
 {
     if (!kernel_build_ok(build)) {
         return;
     }
-    struct wave_program *program = kernel_program_create("select", sizeof(struct selection), select_next);
-    struct selection *k = program->context;
-    *k = (struct selection){ .n = n, .selected = selected, .item_bytes = item_bytes, .out_bytes = out_bytes,
-                             .items = item_bytes == 8 ? 11 : 15, .lanes = build->machine->lanes };
-    k->tile = k->items * SWEEP_THREADS;
+    const struct chained_shape *shape = &chained_shapes[pass];
+    struct wave_program *program = kernel_program_create(shape->name, sizeof(struct chained), chained_next);
+    struct chained *k = program->context;
+    *k = (struct chained){ .shape = *shape, .n = n, .written = written, .lanes = build->machine->lanes,
+                           .tile = shape->items * shape->threads };
     k->tiles = ceil_div(n, k->tile);
-    k->in = kernel_program_tensor(program, "in", (double)n * item_bytes);
-    k->out = kernel_program_tensor(program, "out", (double)selected * out_bytes);
-    k->status = kernel_program_tensor(program, "tile status", (double)k->tiles * 8);
-    program->registers_per_lane = 49;
-    program->lds_bytes = k->tile * out_bytes;
+    k->in = kernel_program_tensor(program, "in", (double)n * shape->item_bytes);
+    k->out = kernel_program_tensor(program, "out", (double)written * shape->out_bytes);
+    k->status = kernel_program_tensor(program, "tile status", (double)k->tiles * 16);
+    program->registers_per_lane = shape->registers;
+    program->lds_bytes = k->tile * shape->out_bytes;
     program->workgroups = k->tiles;
-    program->waves_per_workgroup = SWEEP_THREADS / k->lanes;
+    program->waves_per_workgroup = shape->threads / k->lanes;
     program->work_units_total = k->tiles * program->waves_per_workgroup;
-    program->l2_footprint_bytes = (double)n * item_bytes + (double)selected * out_bytes;
+    program->l2_footprint_bytes = (double)n * shape->item_bytes + (double)written * shape->out_bytes;
     kernel_require_lds(build, program->lds_bytes);
-    kernel_plan_add_fill(build, (double)k->tiles * 8, 1); /* tile status */
+    kernel_plan_add_fill(build, (double)k->tiles * 16, 1); /* tile status */
     kernel_plan_add(build, program, 1);
 }

@@ -396,7 +396,8 @@ static void sort_build(struct kernel_build *build)
         return;
     }
     uint64_t lookups = (uint64_t)tbe_lookup_count(&shape);
-    kernel_plan_add_sort(build, lookups, 4, 4, kernel_key_bits(shape.tables * shape.rows));
+    uint32_t bits = kernel_key_bits(shape.tables * shape.rows);
+    kernel_plan_add_sort(build, lookups, 4, 4, bits, bits);
     kernel_value_per_time(build, (double)lookups * 1e-3, "Gkeys/s");
 }
 
