@@ -1,0 +1,124 @@
+/* The radix sort's launches: what a pass reads and writes, and that its scattered stores are a permutation. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/kernels/walk.h"
+
+/* Counts stores per 4-byte item of one tensor. */
+struct coverage {
+    uint64_t first, items;
+    uint8_t *hits;
+    uint64_t outside;
+};
+
+static void cover(void *user, const struct wave_op *op)
+{
+    struct coverage *c = user;
+    for (uint32_t i = 0; op->kind == WAVE_STORE && i < op->span_count; i++) {
+        uint64_t at = (op->spans[i].address - c->first) / 4;
+        if (op->spans[i].address >> KERNEL_TENSOR_SHIFT != c->first >> KERNEL_TENSOR_SHIFT) {
+            continue;
+        }
+        for (uint64_t item = at; item < at + op->spans[i].bytes / 4; item++) {
+            if (item < c->items) {
+                c->hits[item]++;
+            } else {
+                c->outside++;
+            }
+        }
+    }
+}
+
+static const struct wave_program *launch_named(const struct kernel_plan *plan, const char *name, size_t nth)
+{
+    for (size_t i = 0; i < plan->launch_count; i++) {
+        if (strcmp(plan->launches[i].program->name, name) == 0 && nth-- == 0) {
+            return plan->launches[i].program;
+        }
+    }
+    abort();
+}
+
+static size_t tensor_named(const struct wave_program *program, const char *name)
+{
+    for (size_t i = 0; i < kernel_program_tensor_count(program); i++) {
+        if (strcmp(kernel_program_tensor_at(program, i).name, name) == 0) {
+            return i;
+        }
+    }
+    abort();
+}
+
+/* 3 x 1000 rows need 12 bits: one sweep of 8 and one of 4 bits. 8000 tiles' worth is not needed: 20,000 lookups make three
+ * full tiles of 6528 and a partial one. */
+#define LOOKUPS 21000u
+#define PLAN "B=1000;T=3;L=7;D=64;rows=1000"
+
+static void check_sweep(const struct wave_program *sweep, uint32_t lanes, const char *tensor)
+{
+    size_t index = tensor_named(sweep, tensor);
+    uint64_t items = (uint64_t)kernel_program_tensor_at(sweep, index).bytes / 4;
+    struct coverage c = { .first = kernel_tensor_address(index), .items = items, .hits = calloc(items, 1) };
+    struct walk walk = walk_program(sweep, lanes, WALK_ALL, cover, &c);
+    uint64_t once = 0;
+    for (uint64_t i = 0; i < items; i++) {
+        cr_assert(le(u32, c.hits[i], 1), "%s %llu is written twice", tensor, (unsigned long long)i);
+        once += c.hits[i];
+    }
+    cr_expect(eq(u64, once, LOOKUPS));
+    cr_expect(eq(u64, c.outside, 0));
+    /* keys and values in, and two rows of 256 counters by each tile that has as many tiles before it: 3 + 2 */
+    cr_expect(eq(u64, walk.load_bytes, LOOKUPS * 8 + (3 + 2) * 1024));
+    cr_expect(eq(u64, walk.store_bytes, LOOKUPS * 8 + 4 * 1024));
+    free(c.hits);
+}
+
+Test(sort, a_sweep_writes_every_pair_to_a_place_of_its_own)
+{
+    static const uint32_t lanes[] = { 32, 64 };
+    for (size_t i = 0; i < 2; i++) {
+        struct kernel_plan *plan = walk_plan("tbe", "sort", PLAN, lanes[i]);
+        for (size_t pass = 0; pass < 2; pass++) {
+            const struct wave_program *sweep = launch_named(plan, "radix sort: one sweep", pass);
+            check_sweep(sweep, lanes[i], "keys out");
+            check_sweep(sweep, lanes[i], "values out");
+        }
+        kernel_plan_destroy(plan);
+    }
+}
+
+/* 12 bits: two digits; the histogram reads each key once and counts two digits in shared memory. */
+Test(sort, histograms_read_the_keys_once)
+{
+    struct kernel_plan *plan = walk_plan("tbe", "sort", PLAN, 32);
+    struct walk walk = walk_program(launch_named(plan, "radix sort: histograms", 0), 32, WALK_ALL, NULL, NULL);
+    cr_expect(eq(u64, walk.load_bytes, LOOKUPS * 4));
+    cr_expect(eq(u64, walk.lds_atomics, LOOKUPS * 2));
+    /* ceil(21000 / 2048) = 11 workgroups have a tile; each adds 2 x 256 bins */
+    cr_expect(eq(u64, walk.atomic_lanes, 11 * 512));
+    kernel_plan_destroy(plan);
+}
+
+/* 64-bit keys of which 9 bits differ: of eight sweeps one of 8 bits, one of 1 bit, six over a shared digit. */
+Test(sort, digits_that_all_keys_share_are_swept_in_order)
+{
+    struct kernel_plan *plan = walk_plan("embedding", "bag_backward_dense", "B=3000;L=7;D=64;rows=500;dtype=float32", 32);
+    double passes[] = { 1, 1, 6 };
+    for (size_t i = 0, found = 0; i < plan->launch_count; i++) {
+        if (strcmp(plan->launches[i].program->name, "radix sort: one sweep") == 0) {
+            cr_expect(eq(dbl, plan->launches[i].repeat, passes[found]));
+            found++;
+        }
+    }
+    kernel_plan_destroy(plan);
+}
+
+Test(sort, key_bits)
+{
+    cr_expect(eq(u32, kernel_key_bits(1), 1));
+    cr_expect(eq(u32, kernel_key_bits(2), 1));
+    cr_expect(eq(u32, kernel_key_bits(3), 2));
+    cr_expect(eq(u32, kernel_key_bits(500000), 19)); /* 2^19 = 524288 */
+    cr_expect(eq(u32, kernel_key_bits(1ull << 32), 32));
+}
