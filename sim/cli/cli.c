@@ -108,9 +108,15 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
 
 const struct argp cli_common_argp = { .options = options, .parser = parse_common };
 
-/* argp's own messages take two lines; one is the contract. */
+/* argp's own messages take two lines; one is the contract. Told to be silent, argp is silent about help too. */
 void cli_parse(const struct argp *argp, int argc, char **argv, struct cli_common *common, void *input)
 {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0) {
+            argp_help(argp, stdout, strcmp(argv[i], "--usage") == 0 ? ARGP_HELP_USAGE : ARGP_HELP_STD_HELP, argv[0]);
+            exit(0);
+        }
+    }
     int index = 1;
     error_t failed = argp_parse(argp, argc, argv, ARGP_NO_ERRS, &index, input);
     if (failed == 0) {

@@ -13,13 +13,9 @@ struct command { const char *name; int (*run)(int argc, char **argv); const char
 static const struct command commands[] = {
     { "predict", cmd_predict, "time of a recorded training step on one or more devices" },
     { "kernel", cmd_kernel, "time of one kernel, with its limiter and cycle stack" },
-#ifdef RECKON_HAVE_COLLECTIVE
     { "collective", cmd_collective, "time of one collective on a node or cluster" },
-#endif
     { "validate", cmd_validate, "predictions against measured tables" },
-#ifdef RECKON_HAVE_DEVICES
     { "devices", cmd_devices, "the device profiles: list, show, check" },
-#endif
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 

@@ -22,13 +22,25 @@ static void print_cells(const char *label, struct reckon_prediction *const *pred
     putchar('\n');
 }
 
+/* Three digits that mean something, from nanoseconds to seconds. */
+static void time_text(double ms, char *text, size_t capacity)
+{
+    if (ms >= 1000) {
+        snprintf(text, capacity, "%.3f s", ms * 1e-3);
+    } else if (ms >= 0.1 || ms == 0) {
+        snprintf(text, capacity, "%.3f ms", ms);
+    } else {
+        snprintf(text, capacity, "%.2f us", ms * 1e3);
+    }
+}
+
 static void cell_device(const struct reckon_prediction *p, char *text, size_t capacity) { snprintf(text, capacity, "%s", p->device); }
-static void cell_step(const struct reckon_prediction *p, char *text, size_t capacity) { snprintf(text, capacity, "%.3f ms", p->step_ms); }
-static void cell_busy(const struct reckon_prediction *p, char *text, size_t capacity) { snprintf(text, capacity, "%.3f ms", p->gpu_busy_ms); }
-static void cell_host(const struct reckon_prediction *p, char *text, size_t capacity) { snprintf(text, capacity, "%.3f ms", p->host_ms); }
+static void cell_step(const struct reckon_prediction *p, char *text, size_t capacity) { time_text(p->step_ms, text, capacity); }
+static void cell_busy(const struct reckon_prediction *p, char *text, size_t capacity) { time_text(p->gpu_busy_ms, text, capacity); }
+static void cell_host(const struct reckon_prediction *p, char *text, size_t capacity) { time_text(p->host_ms, text, capacity); }
 static void cell_exposed(const struct reckon_prediction *p, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "%.3f ms", p->exposed_comm_ms);
+    time_text(p->exposed_comm_ms, text, capacity);
 }
 static void cell_recognised(const struct reckon_prediction *p, char *text, size_t capacity)
 {
@@ -97,13 +109,14 @@ static void print_categories(struct reckon_prediction *const *predictions, size_
     printf("\n%-*s\n", LABEL_WIDTH, "GPU time by category");
     for (size_t c = 0; c < predictions[0]->category_count; c++) {
         const struct reckon_category *category = &predictions[0]->categories[c];
-        char label[64];
+        char label[64], cell[32];
         snprintf(label, sizeof label, "  %-20s x%g", category->name, category->count);
         printf("%-*s", LABEL_WIDTH, label);
         for (size_t i = 0; i < count; i++) {
             for (size_t k = 0; k < predictions[i]->category_count; k++) {
                 if (strcmp(predictions[i]->categories[k].name, category->name) == 0) {
-                    printf(" %*.3f ms", CELL_WIDTH - 3, predictions[i]->categories[k].ms);
+                    time_text(predictions[i]->categories[k].ms, cell, sizeof cell);
+                    printf(" %*s", CELL_WIDTH, cell);
                 }
             }
         }
@@ -153,7 +166,7 @@ static void print_top(struct reckon_prediction *const *predictions, size_t count
     printf("\n%-*s\n", LABEL_WIDTH, "top kernels (time per step, limiter)");
     for (size_t k = 0; k < predictions[0]->kernel_count && k < top; k++) {
         const struct reckon_kernel_row *row = &predictions[0]->kernels[k];
-        char label[300], cell[64];
+        char label[300], cell[64], time[32];
         row_label(row, label, sizeof label);
         if (strlen(label) > LABEL_WIDTH - 10) {
             strcpy(label + LABEL_WIDTH - 13, "...");
@@ -162,7 +175,8 @@ static void print_top(struct reckon_prediction *const *predictions, size_t count
         for (size_t i = 0; i < count; i++) {
             const struct reckon_kernel_row *other = row_like(predictions[i], row);
             if (other != NULL) {
-                snprintf(cell, sizeof cell, "%.3f ms %-9.9s", other->ms, other->limiter);
+                time_text(other->ms, time, sizeof time);
+                snprintf(cell, sizeof cell, "%s %-9.9s", time, other->limiter);
             } else {
                 snprintf(cell, sizeof cell, "-");
             }
@@ -177,7 +191,7 @@ static void print_unrecognised(const struct reckon_prediction *prediction)
     size_t shown = 0, more = 0;
     for (size_t k = 0; k < prediction->kernel_count; k++) {
         const struct reckon_kernel_row *row = &prediction->kernels[k];
-        char name[60];
+        char name[60], time[32];
         if (row->priced == RECKON_PRICED_PROGRAM || row->priced == RECKON_PRICED_FABRIC) {
             continue;
         }
@@ -189,7 +203,8 @@ static void print_unrecognised(const struct reckon_prediction *prediction)
             printf("\nnot recognised, priced from tensors or replayed (%s)\n", prediction->device);
         }
         short_name(row->name, name, sizeof name);
-        printf("  %-58s x%-4g %8.3f ms %s\n", name, row->count, row->ms, row->program);
+        time_text(row->ms, time, sizeof time);
+        printf("  %-58s x%-4g %11s %s\n", name, row->count, time, row->program);
         shown++;
     }
     if (more > 0) {

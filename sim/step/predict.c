@@ -227,7 +227,7 @@ static enum sim_status price_replayed(const struct graph_node *node, struct node
         return sim_fail(error, SIM_BAD_TRACE, "kernel '%s' has no program, no tensors and no traced time", node->name);
     }
     pricing->priced = RECKON_PRICED_REPLAYED;
-    pricing->price = (struct step_price){ .us = node->traced_us, .unit_share = 1 };
+    pricing->price = (struct step_price){ .us = node->traced_us }; /* no slots, no HBM: it is not slowed a second time */
     snprintf(pricing->limiter, sizeof pricing->limiter, "replayed");
     return SIM_OK;
 }
@@ -269,6 +269,10 @@ static enum sim_status price_collective(struct prediction_build *build, const st
         status = collective_time(build->device->node, &request,
                                  build->reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID : FABRIC_ENGINE_FLUID, &result,
                                  error);
+    }
+    if (status != SIM_OK && request.nodes > 1) {
+        return sim_fail(error, status, "%s over %u ranks is beyond node %s of %u GPUs: choose another --node (%s)", request.kind,
+                        node->collective->group_size, node_profile_name(build->device->node), request.gpus, error->text);
     }
     if (status != SIM_OK) {
         return status;

@@ -1,0 +1,295 @@
+/* The program as a user meets it: help, JSON, text, and every wrong input as one line on standard error, exit 1, nothing on
+ * standard output. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "sim/core/json.h"
+
+#define FIELD SOURCE_DIR "/tests/fixtures/traces/field/"
+#define OUTPUT_CAPACITY (1 << 20)
+
+struct run { int code; char *out, *error; };
+
+static char *take_file(const char *path)
+{
+    char *text = calloc(1, OUTPUT_CAPACITY);
+    FILE *file = fopen(path, "r");
+    cr_assert(text != NULL && file != NULL);
+    cr_expect(lt(sz, fread(text, 1, OUTPUT_CAPACITY - 1, file), OUTPUT_CAPACITY - 1));
+    fclose(file);
+    unlink(path);
+    return text;
+}
+
+static struct run run(const char *arguments)
+{
+    char command[4096], out[64], error[64];
+    struct run result;
+    snprintf(out, sizeof out, "/tmp/reckon_cli_out_%d", (int)getpid());
+    snprintf(error, sizeof error, "/tmp/reckon_cli_error_%d", (int)getpid());
+    snprintf(command, sizeof command, "RECKON_DATA=%s %s %s >%s 2>%s", SOURCE_DIR, RECKON_PROGRAM, arguments, out, error);
+    int state = system(command);
+    result.code = WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+    result.out = take_file(out);
+    result.error = take_file(error);
+    return result;
+}
+
+static void run_free(struct run *result)
+{
+    free(result->out);
+    free(result->error);
+}
+
+static void expect_refused(const char *arguments, int code, const char *piece)
+{
+    struct run result = run(arguments);
+    size_t length = strlen(result.error);
+    cr_expect(eq(int, result.code, code), "%s: exit %d, %s", arguments, result.code, result.error);
+    cr_expect(eq(str, result.out, ""), "%s printed a result", arguments);
+    cr_expect(length > 0 && strchr(result.error, '\n') == result.error + length - 1, "%s: not one line: %s", arguments, result.error);
+    cr_expect(strstr(result.error, piece) != NULL, "%s: \"%s\" lacks \"%s\"", arguments, result.error, piece);
+    run_free(&result);
+}
+
+static struct json *run_json(const char *arguments)
+{
+    struct run result = run(arguments);
+    struct json *root = NULL;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, result.code, 0), "%s: %s", arguments, result.error);
+    cr_assert(eq(int, json_read_text(result.out, "output", &root, &error), SIM_OK), "%s", error.text);
+    run_free(&result);
+    return root;
+}
+
+static double number_at(const struct json *object, const char *key)
+{
+    const struct json *value = json_get(object, key);
+    cr_assert(value != NULL && json_kind_of(value) == JSON_NUMBER, "%s is no number", key);
+    return json_number(value);
+}
+
+/* ---- wrong input */
+
+Test(cli, wrong_commands_and_options_are_one_line)
+{
+    static const char *const cases[][2] = {
+        { "", "a command is needed" },
+        { "foretell", "unknown command 'foretell'" },
+        { "predict", "a trace file is needed" },
+        { "predict x.json", "--device is needed" },
+        { "predict x.json --device", "'--device'" },
+        { "predict x.json --device h200 --nonsense", "'--nonsense'" },
+        { "predict x.json --device h200 --jobs 0", "--jobs '0'" },
+        { "predict x.json --device h200 --jobs two", "--jobs 'two'" },
+        { "predict x.json --device h200 --seed -1", "--seed '-1'" },
+        { "predict x.json --device h200 --batch 0", "--batch '0'" },
+        { "predict x.json --device h200 --gpus 1.5", "--gpus '1.5'" },
+        { "predict x.json --device h200 --mode guess", "model, anchored" },
+        { "predict x.json --device h200 --engine warp", "fluid, simgrid" },
+        { "predict x.json --device h200 --chip-engine warp", "fast, reference" },
+        { "predict x.json --device h200, --json", "an empty name" },
+        { "predict " FIELD "ok-minimal.json --device mi350", "mi350x" },
+        { "predict " FIELD "ok-minimal.json --device h200 --node nowhere", "unknown node" },
+        { "kernel --device h200", "SUITE/KERNEL is needed" },
+        { "kernel pointwise --device h200", "SUITE/KERNEL" },
+        { "kernel nothing/add n=1 --device h200", "unknown suite 'nothing'" },
+        { "kernel pointwise/nothing n=1 --device h200", "unknown kernel 'nothing'" },
+        { "kernel pointwise/copy n=4096 dtype=fp32 speed=2 --device h200", "unknown parameter 'speed'" },
+        { "kernel pointwise/copy n=4096 dtype --device h200", "k=v" },
+        { "kernel pointwise/copy n=0 dtype=fp32 --device h200", "n=0" },
+        { "kernel pointwise/copy n=4096 dtype=fp32 --device h200 --harness none", "unknown harness" },
+        { "kernel pointwise/copy n=4096 dtype=fp32 --device h200 --cache warm", "clean, own, predecessor, flushed" },
+        { "validate --device h200", "a folder or CSV file" },
+        { "validate /nowhere --device h200", "/nowhere" },
+        { "validate " SOURCE_DIR "/calib/data/h200/slices.csv --device h200", "slices.csv:1" },
+        { "validate " SOURCE_DIR "/calib/data/h200/alu.csv --device h200,b200", "one --device" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_refused(cases[i][0], 1, cases[i][1]);
+    }
+}
+
+Test(cli, wrong_traces_are_one_line_and_no_result)
+{
+    char path[] = "/tmp/reckon_cli_trace_XXXXXX", command[512], arguments[256];
+    int descriptor = mkstemp(path);
+    cr_assert(ge(int, descriptor, 0));
+    close(descriptor);
+    expect_refused("predict /nowhere.json --device h200", 1, "/nowhere.json");
+    expect_refused("predict " FIELD "h26-no-traceevents.json --device h200", 1, "no traceEvents");
+    expect_refused("predict " FIELD "h20-memcpy-bandwidth-inf.json --device h200", 1, "json:4");
+    snprintf(arguments, sizeof arguments, "predict %s --device h200", path);
+    snprintf(command, sizeof command, "head -c 40000 %s/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz >%s", SOURCE_DIR, path);
+    cr_assert(eq(int, system(command), 0));
+    expect_refused(arguments, 1, path);
+    snprintf(command, sizeof command, "printf 'step,ms\\n1,2\\n' >%s", path);
+    cr_assert(eq(int, system(command), 0));
+    expect_refused(arguments, 1, "not JSON");
+    snprintf(command, sizeof command, "printf '{\"traceEvents\": []}' >%s", path);
+    cr_assert(eq(int, system(command), 0));
+    expect_refused(arguments, 1, path);
+    snprintf(arguments, sizeof arguments, "predict %sok-minimal.json %sok-minimal.json --device h200", FIELD, FIELD);
+    expect_refused(arguments, 1, "rank");
+    unlink(path);
+}
+
+Test(cli, what_is_not_there_yet_exits_2)
+{
+    expect_refused("predict " FIELD "ok-minimal.json --device h200 --mode anchored", 2, "--mode model");
+    expect_refused("predict " FIELD "ok-minimal.json --device h200 --gpus 64", 2, "--gpus 64");
+    expect_refused("predict " FIELD "ok-minimal.json --device h200 --html x", 2, "not there yet");
+    expect_refused("validate " SOURCE_DIR "/calib/data/h200 --device h200 --route model", 2, "not there yet");
+    expect_refused("kernel bandwidth/read mb=8388608 --device h200", 2, "HBM");
+}
+
+/* An eight-rank collective on a node of two without a network: named, with the way out. */
+Test(cli, collective_beyond_the_node_names_the_option)
+{
+    expect_refused("predict " FIELD "h31-unknown-collective.json --device h200 --node h200x2", 1, "--node");
+}
+
+Test(cli, output_that_cannot_be_written_is_an_error)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "RECKON_DATA=%s %s kernel launch/empty n=1 --device h200 >/dev/full 2>/dev/null", SOURCE_DIR,
+             RECKON_PROGRAM);
+    int state = system(command);
+    cr_expect(eq(int, WEXITSTATUS(state), 1));
+}
+
+/* ---- help */
+
+Test(cli, help_has_an_example_at_each_level)
+{
+    static const char *const cases[] = { "--help", "predict --help", "kernel --help", "validate --help" };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct run result = run(cases[i]);
+        cr_expect(eq(int, result.code, 0), "%s", cases[i]);
+        cr_expect(strstr(result.out, "Example:\n") != NULL, "%s: %s", cases[i], result.out);
+        cr_expect(strstr(result.out, "--device") != NULL, "%s", cases[i]);
+        run_free(&result);
+    }
+    struct run version = run("--version");
+    cr_expect(eq(int, version.code, 0));
+    cr_expect(zero(int, strncmp(version.out, "reckon ", 7)));
+    run_free(&version);
+    struct run list = run("kernel --list");
+    cr_expect(strstr(list.out, "gather/random_rows\n") != NULL);
+    run_free(&list);
+}
+
+/* ---- answers */
+
+/* Two kernels of 50 and 100 us that no program knows: replayed, with one gap between them and one behind. */
+Test(cli, minimal_trace_replays_its_two_kernels)
+{
+    struct json *root = run_json("predict " FIELD "ok-minimal.json --device h200 --json");
+    cr_expect(eq(str, (char *)json_string(json_get(root, "schema")), "reckon.predict/1"));
+    cr_expect(eq(str, (char *)json_string(json_get(root, "device")), "h200"));
+    cr_expect(epsilon_eq(dbl, number_at(root, "gpu_busy_ms"), 0.150, 1e-9));
+    cr_expect(gt(dbl, number_at(root, "step_ms"), 0.150));
+    cr_expect(lt(dbl, number_at(root, "step_ms"), 0.160));
+    cr_expect(eq(dbl, number_at(root, "recognised_fraction"), 0));
+    cr_expect(eq(int, (int)json_kind_of(json_get(root, "examples_per_s")), JSON_NULL));
+    cr_expect(eq(sz, json_count(json_get(root, "kernels")), 2));
+    cr_expect(eq(str, (char *)json_string(json_get(json_at(json_get(root, "kernels"), 0), "program")), "replayed"));
+    json_destroy(root);
+}
+
+/* 1000 examples a step: 1000 / step. */
+Test(cli, batch_gives_examples_per_second)
+{
+    struct json *root = run_json("predict " FIELD "ok-minimal.json --device h200 --batch 1000 --json");
+    cr_expect(epsilon_eq(dbl, number_at(root, "examples_per_s"), 1000 / (number_at(root, "step_ms") * 1e-3), 1e-3));
+    json_destroy(root);
+}
+
+Test(cli, several_devices_are_an_array_in_the_order_given)
+{
+    struct json *root = run_json("predict " FIELD "ok-minimal.json --device mi350x,h200 --json");
+    cr_assert(eq(int, (int)json_kind_of(root), JSON_ARRAY));
+    cr_assert(eq(sz, json_count(root), 2));
+    cr_expect(eq(str, (char *)json_string(json_get(json_at(root, 0), "device")), "mi350x"));
+    cr_expect(eq(str, (char *)json_string(json_get(json_at(root, 1), "device")), "h200"));
+    json_destroy(root);
+}
+
+/* Kernels of 100 us on two streams with ids above 2^53 ran side by side, and do so again. */
+Test(cli, parallel_streams_stay_parallel)
+{
+    struct json *root = run_json("predict " FIELD "h27-streams-above-2p53.json --device mi350x --json");
+    cr_expect(le(dbl, number_at(root, "step_ms"), 0.110));
+    json_destroy(root);
+}
+
+/* Three kernels of 0.2, 0.3 and 0.25 us: nothing is rounded away. */
+Test(cli, submicrosecond_kernels_keep_their_time)
+{
+    struct json *root = run_json("predict " FIELD "h22-submicrosecond-kernels.json --device h200 --json");
+    cr_expect(epsilon_eq(dbl, number_at(root, "gpu_busy_ms"), 0.00075, 1e-9));
+    json_destroy(root);
+}
+
+Test(cli, kernel_stack_sums_to_one_and_harness_adds_its_floor)
+{
+    struct json *alone = run_json("kernel pointwise/copy n=4194304 dtype=fp32 --device h200 --json");
+    struct json *measured = run_json("kernel pointwise/copy n=4194304 dtype=fp32 --device h200 --harness pytorch --cache own --json");
+    struct json *own = run_json("kernel pointwise/copy n=4194304 dtype=fp32 --device h200 --cache own --json");
+    double sum = 0;
+    for (size_t i = 0; i < json_count(json_get(alone, "stack")); i++) {
+        sum += json_number(json_at(json_get(alone, "stack"), i));
+    }
+    cr_expect(epsilon_eq(dbl, sum, 1, 1e-9));
+    cr_expect(eq(int, (int)json_kind_of(json_get(alone, "harness")), JSON_NULL));
+    cr_expect(epsilon_eq(dbl, number_at(alone, "device_us"), number_at(alone, "time_us"), 1e-9));
+    cr_expect(gt(dbl, number_at(measured, "time_us"), number_at(own, "time_us")));
+    json_destroy(alone);
+    json_destroy(measured);
+    json_destroy(own);
+}
+
+/* One seed, any number of workers: the same bytes. */
+Test(cli, output_does_not_depend_on_the_workers)
+{
+    struct run one = run("predict " FIELD "ok-minimal.json --device h200,mi350x --json --jobs 1");
+    struct run three = run("predict " FIELD "ok-minimal.json --device h200,mi350x --json --jobs 3");
+    cr_expect(eq(str, one.out, three.out));
+    run_free(&one);
+    run_free(&three);
+}
+
+/* Rows by hand: one that a program covers, one that none does, one whose parameters are refused. The covered row is measured
+ * at 1000 us, so its error follows from its prediction; the refused one counts as 100%. */
+Test(cli, validate_scores_skips_and_counts_failures)
+{
+    char path[] = "/tmp/reckon_cli_rows_XXXXXX.csv", arguments[256];
+    int descriptor = mkstemps(path, 4);
+    cr_assert(ge(int, descriptor, 0));
+    FILE *file = fdopen(descriptor, "w");
+    fputs("suite,kernel,params,time_us,value,unit,observed\npointwise,copy,n=4194304;dtype=fp32,1000,1,TB/s,\n"
+          "pointwise,unheard_of,n=1,5,1,TB/s,\npointwise,copy,n=0;dtype=fp32,5,1,TB/s,\n", file);
+    fclose(file);
+    snprintf(arguments, sizeof arguments, "validate %s --device h200 --json", path);
+    struct json *root = run_json(arguments);
+    const struct json *suite = json_at(json_get(root, "suites"), 0), *rows = json_get(root, "rows");
+    cr_assert(eq(sz, json_count(rows), 3));
+    cr_expect(eq(dbl, number_at(suite, "rows"), 3));
+    cr_expect(eq(dbl, number_at(suite, "skipped"), 1));
+    double predicted = number_at(json_at(rows, 0), "predicted"), error = number_at(json_at(rows, 0), "error");
+    cr_expect(epsilon_eq(dbl, error, fabs(predicted / 1000 - 1), 1e-12));
+    cr_expect(eq(int, (int)json_kind_of(json_get(json_at(rows, 1), "error")), JSON_NULL));
+    cr_expect(strstr(json_string(json_get(json_at(rows, 1), "skipped")), "no program") != NULL);
+    cr_expect(eq(dbl, number_at(json_at(rows, 2), "error"), 1));
+    cr_expect(epsilon_eq(dbl, number_at(suite, "median"), (error + 1) / 2, 1e-12));
+    cr_expect(eq(dbl, number_at(suite, "max"), 1));
+    cr_expect(eq(dbl, number_at(suite, "p90"), 1));
+    json_destroy(root);
+    unlink(path);
+}
