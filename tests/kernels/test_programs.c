@@ -52,6 +52,9 @@ static const struct program_case cases[] = {
     /* rows repeat 4 times and then, among 10 million, never again: one addition per run and column */
     { "gis", "backward_cached", "D=64;rows=10000000;run=4;n=1024", ANY, 0, 1024 / 4 * 64 },
     { "gis", "backward_atomic", "D=20;rows=7;run=1;n=100", ANY, 0, 100 * 20 },
+    { "gis", "backward_sorted", "D=64;rows=300;run=4;n=1024", ANY, ANY, ANY },
+    { "gis", "backward_sorted", "D=20;rows=7;run=1;n=100", ANY, ANY, ANY },
+    { "tbe", "backward", "B=2000;T=3;L=7;D=64;rows=1000;alpha=1.15;prec=fp32", ANY, ANY, ANY },
     { "tbe", "forward", "B=50;T=3;L=7;D=64;rows=1000;alpha=1;prec=fp32", 50 * 3 * 7 * (4 + 256), 50 * 3 * 256, 0 },
     { "tbe", "forward", "B=50;T=3;L=7;D=64;rows=1000;alpha=1.15;prec=fp16", 50 * 3 * 7 * (4 + 128), 50 * 3 * 128, 0 },
     { "tbe", "backward_atomic", "B=50;T=3;L=7;D=64;rows=1000;alpha=1;prec=fp32", 50 * 3 * 7 * (4 + 256), 0,

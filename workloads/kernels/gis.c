@@ -1,6 +1,6 @@
 /* gis: grouped index select. Forward gathers rows, one thread an element; backward scatters gradients, a wave walks 16
  * consecutive rows column by column, with plain atomics or through a cache of two rows in registers. */
-#include "workloads/kernels/kernels_internal.h"
+#include "workloads/kernels/index_draw_internal.h"
 
 #define GIS_SEED 11       /* the measuring program's */
 #define ROWS_PER_WAVE 16
@@ -254,6 +254,38 @@ static void backward_cached_build(struct kernel_build *build)
     gis_build(build, GIS_CACHED);
 }
 
+/* Not measured: the repair by sorting. Pairs of (row, place), a radix sort, where the runs start, and a wave per distinct
+ * row that writes it once, without atomics. */
+static void backward_sorted_build(struct kernel_build *build)
+{
+    uint64_t width = kernel_param_integer(build, "D", 4, 65536);
+    uint64_t rows = kernel_param_integer(build, "rows", 1, 1ull << 31);
+    uint64_t run = kernel_param_integer_or(build, "run", 1, 1ull << 31, 1, NULL);
+    uint64_t n = kernel_param_integer_or(build, "n", ROWS_PER_WAVE, 1ull << 31, 1ull << 21, NULL);
+    if (width % 4 != 0 || width * 4 > 32ull * build->machine->lanes) {
+        kernel_fail(build, SIM_UNSUPPORTED, "parameter D=%llu is not valid: must be a multiple of 4 up to %u (two 16-byte "
+                    "loads a lane)", (unsigned long long)width, 8 * build->machine->lanes);
+    }
+    kernel_require_hbm(build, 4.0 * (double)width * ((double)rows + (double)n), "table and gradient");
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    struct index_source *source = index_source_create(INDEX_UNIFORM, 1, 1, n, 1, rows, GIS_SEED);
+    source->run = run;
+    struct run_table *runs = run_table_create(source);
+    uint32_t bits = kernel_key_bits(rows);
+    kernel_plan_add_map(build, "pairs", n, 256, 4, 8,
+                        (struct kernel_map_cost){ 4, 10, 40 + 2 * KERNEL_SPECIAL_CYCLES, 4, 6, 12, 12 });
+    kernel_plan_add_sort(build, n, 4, 4, bits, bits);
+    kernel_plan_add_map(build, "flag run heads", n, 256, 4, 4,
+                        (struct kernel_map_cost){ 6, 13, 57 + 2 * KERNEL_SPECIAL_CYCLES, 2, 5, 10, 12 });
+    kernel_plan_add_chained(build, KERNEL_SELECT_FLAGGED, n, runs->count);
+    run_table_release(runs);
+    kernel_plan_add_sorted_backward(build, source, (uint32_t)width, 4);
+    build->plan->flops = (double)n * (double)width;
+    kernel_value_per_time(build, 2.0 * (double)n * (double)width * 4 * 1e-6, "TB/s");
+}
+
 #define GIS_HELP "D (fp32 elements of a row), rows (of the table), run (equal indices in a row, 1), n (2^21)"
 
 const struct kernel_definition gis_kernels[] = {
@@ -261,5 +293,6 @@ const struct kernel_definition gis_kernels[] = {
     { "gis", "backward_atomic", "scatter-add n gradients, an atomic per row and column", GIS_HELP,
       backward_atomic_build },
     { "gis", "backward_cached", "the same through a cache of two rows per column", GIS_HELP, backward_cached_build },
+    { "gis", "backward_sorted", "the same sorted: a wave per distinct row, no atomics", GIS_HELP, backward_sorted_build },
     { .suite = NULL },
 };

@@ -114,7 +114,7 @@ struct index_source *index_source_create(enum index_kind kind, double alpha, uin
 {
     struct index_source *source = checked(calloc(1, sizeof *source));
     *source = (struct index_source){ .kind = kind, .tables = tables, .bags = bags, .length = length, .rows = rows,
-                                     .seed = seed, .users = 1 };
+                                     .seed = seed, .run = 1, .users = 1 };
     if (kind == INDEX_ZIPF || kind == INDEX_FBGEMM_ZIPF) {
         source->zipf = checked(calloc(1, sizeof *source->zipf));
         zipf_table_init(source->zipf, alpha);
@@ -146,7 +146,7 @@ uint64_t index_source_row(const struct index_source *source, uint64_t table, uin
     uint64_t flat = (table * source->bags + bag) * source->length + place;
     switch (source->kind) {
     case INDEX_UNIFORM:
-        return splitmix64_at(source->seed, flat) % source->rows;
+        return splitmix64_at(source->seed, source->run > 1 ? flat / source->run : flat) % source->rows;
     case INDEX_UNIFORM_DISTINCT: {
         uint64_t all = table * source->bags + bag;
         return splitmix64_at(source->seed + all % 16, all / 16 * source->length + place) % source->rows;
@@ -250,7 +250,10 @@ uint64_t run_table_bag(const struct run_table *runs, const struct index_source *
                        uint64_t j)
 {
     uint64_t key = (table << 32 | runs->rows[run]) * 0x9E3779B97F4A7C15ull;
-    double place = (double)(splitmix64_at(source->seed ^ key, j) >> 11) * 0x1.0p-53;
-    double position = ((double)j + place) / (double)run_table_length(runs, run) * (double)runs->lookups;
-    return min_u64((uint64_t)position / source->length, source->bags - 1);
+    uint64_t group = j / source->run, within = j % source->run; /* equal indices in a row stay together */
+    double place = (double)(splitmix64_at(source->seed ^ key, group) >> 11) * 0x1.0p-53;
+    double groups = ceil((double)run_table_length(runs, run) / (double)source->run);
+    double at = ((double)group + place) / groups * ((double)runs->lookups / (double)source->run);
+    uint64_t position = (uint64_t)at * source->run + within;
+    return min_u64(position / source->length, source->bags - 1);
 }

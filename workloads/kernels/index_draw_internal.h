@@ -32,6 +32,7 @@ uint64_t zipf_table_row(const struct zipf_table *table, uint64_t rows, uint64_t 
 struct index_source {
     enum index_kind kind;
     uint64_t tables, bags, length, rows, seed;
+    uint64_t run;            /* INDEX_UNIFORM: equal indices in a row, of the flat array (1 after create) */
     struct zipf_table *zipf; /* NULL for uniform */
     uint32_t *pool;          /* INDEX_FBGEMM_ZIPF: the real bags of one table, [pool_bags][length]; other tables take the
                                 same bags in another order */
@@ -78,5 +79,10 @@ static inline uint64_t run_table_length(const struct run_table *runs, uint64_t r
  * holds several keep them together. */
 uint64_t run_table_bag(const struct run_table *runs, const struct index_source *source, uint64_t table, uint64_t run,
                        uint64_t j);
+
+/* The sorted backward of one source (tbe.c): a wave per distinct row sums the gradients of its lookups, rows of `width`
+ * elements, and updates the row once. Takes one hold of `source`. */
+void kernel_plan_add_sorted_backward(struct kernel_build *build, struct index_source *source, uint32_t width,
+                                     uint32_t element_bytes);
 
 #endif

@@ -82,19 +82,28 @@ static void append(char *text, size_t capacity, const char *format, ...)
     va_end(arguments);
 }
 
+/* Whether an entry before `index` has the same suite. */
+static bool suite_seen(size_t index)
+{
+    for (size_t i = 0; i < index; i++) {
+        if (strcmp(kernel_registry_at(i).suite, kernel_registry_at(index).suite) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Suite unknown: the suites. Suite known: its kernels. */
 static enum sim_status fail_unknown(const char *suite, const char *kernel, struct sim_error *error)
 {
     char suites[512] = "", kernels[512] = "";
-    const char *last = "";
     for (size_t i = 0; i < kernel_registry_count(); i++) {
         struct kernel_entry entry = kernel_registry_at(i);
         if (strcmp(entry.suite, suite) == 0) {
             append(kernels, sizeof kernels, "%s%s", kernels[0] == '\0' ? "" : ", ", entry.kernel);
         }
-        if (strcmp(entry.suite, last) != 0) {
+        if (!suite_seen(i)) {
             append(suites, sizeof suites, "%s%s", suites[0] == '\0' ? "" : ", ", entry.suite);
-            last = entry.suite;
         }
     }
     if (kernels[0] == '\0') {

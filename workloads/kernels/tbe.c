@@ -409,32 +409,39 @@ static void note_scaled_runs(struct kernel_build *build, const struct index_sour
     }
 }
 
-static void backward_sorted_build(struct kernel_build *build)
+void kernel_plan_add_sorted_backward(struct kernel_build *build, struct index_source *source, uint32_t width,
+                                     uint32_t element_bytes)
 {
-    struct tbe_shape shape = tbe_read(build);
-    if (!kernel_params_done(build)) {
-        return;
-    }
-    struct index_source *source = tbe_source(&shape);
+    struct tbe_shape shape = { .bags = source->bags, .tables = source->tables, .length = source->length, .width = width,
+                               .rows = source->rows, .element_bytes = element_bytes };
     struct wave_program *program = tbe_program(build, "tbe backward, sorted", tbe_sorted_next, &shape, source);
     struct tbe *k = program->context;
     k->runs = run_table_create(source);
     kernel_program_adopt(program, k->runs, run_table_release);
     note_scaled_runs(build, source);
     double lookups = tbe_lookup_count(&shape);
-    uint64_t segments = shape.tables * k->runs->count;
+    uint64_t segments = k->tables * k->runs->count;
     k->segments = kernel_program_tensor(program, "segments", (double)segments * 4);
     k->keys = kernel_program_tensor(program, "sorted rows", lookups * 4);
     k->values = kernel_program_tensor(program, "sorted bags", lookups * 4);
-    program->registers_per_lane = shape.element_bytes == 2 ? 48 : 40;
+    program->registers_per_lane = element_bytes == 2 ? 48 : 40;
     kernel_program_grid(program, segments * k->lanes, THREADS, k->lanes);
     kernel_program_loops(program, build->machine, k->runs->lookups / k->runs->count);
-    program->workgroups_differ = shape.alpha > 1;
-    program->workgroups_period = max_u64(1, program->workgroups / shape.tables);
+    program->workgroups_differ = source->kind != INDEX_UNIFORM;
+    program->workgroups_period = max_u64(1, program->workgroups / k->tables);
     program->longest_wave_trips = run_table_length(k->runs, k->runs->longest);
     program->longest_wave_workgroup = k->runs->longest / program->waves_per_workgroup;
     program->longest_wave_index = (uint32_t)(k->runs->longest % program->waves_per_workgroup);
     kernel_plan_add(build, program, 1);
+}
+
+static void backward_sorted_build(struct kernel_build *build)
+{
+    struct tbe_shape shape = tbe_read(build);
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    kernel_plan_add_sorted_backward(build, tbe_source(&shape), (uint32_t)shape.width, shape.element_bytes);
     tbe_value(build, &shape);
 }
 

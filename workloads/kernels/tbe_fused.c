@@ -3,6 +3,7 @@
  * runs below a threshold by a wave each, longer ones in pieces of 1024 lookups by a workgroup each, joined by fp32
  * atomics and finished by a wave per run. */
 #include "workloads/kernels/index_draw_internal.h"
+#include <string.h>
 
 #define FUSED_SEED 1234 /* the measuring program's */
 #define PIECE 1024      /* lookups of a long run that one workgroup sums */
@@ -22,13 +23,15 @@ struct fused {
     struct run_list list;
     uint64_t tables, bags, length, rows;
     uint32_t width, lanes, active; /* active: lanes that hold 8 elements each */
+    uint32_t weight_bytes;         /* of an element: 2; 4 in tbe/backward with fp32 tables */
     uint64_t weights, momentum, gradient, indices, offsets, output;
     uint64_t lists, pieces, segments, keys, values, sums;
 };
 
 static void fused_row(const struct fused *k, struct wave_op *op, uint64_t table, uint64_t row)
 {
-    op_span_apart(op, k->weights + (table * k->rows + row) * k->width * 2, k->width * 2ull);
+    uint64_t bytes = (uint64_t)k->width * k->weight_bytes;
+    op_span_apart(op, k->weights + (table * k->rows + row) * bytes, bytes);
     op_lanes(op, k->active);
 }
 
@@ -407,6 +410,7 @@ static void fused_finalise_next(const struct wave_program *program, const struct
 struct fused_shape {
     uint64_t bags, tables, length, width, rows, threshold;
     double alpha;
+    uint32_t weight_bytes;
     bool zipf;
 };
 
@@ -417,14 +421,18 @@ static double fused_lookups(const struct fused_shape *shape)
 
 static struct fused_shape fused_read(struct kernel_build *build, bool with_threshold)
 {
-    struct fused_shape shape = { 0 };
+    struct fused_shape shape = { .weight_bytes = 2 };
     shape.bags = kernel_param_integer(build, "B", 1, 1ull << 30);
     shape.tables = kernel_param_integer(build, "T", 1, 100000);
     shape.length = kernel_param_integer(build, "L", 1, 1ull << 20);
     shape.width = kernel_param_integer(build, "D", 8, WIDTH_MAX);
     shape.rows = kernel_param_integer(build, "rows", 1, UINT32_MAX);
     shape.alpha = kernel_param_real_or(build, "alpha", 0, 8, 1, "uniform indices; above 1 Zipf");
-    kernel_param_choice_or(build, "prec", "fp16", 0, NULL);
+    if (strcmp(build->definition->suite, "tbe") == 0) {
+        shape.weight_bytes = kernel_param_choice_or(build, "prec", "fp32|fp16", 0, "the study's tables vary") == 0 ? 4 : 2;
+    } else {
+        kernel_param_choice_or(build, "prec", "fp16", 0, NULL); /* all that was measured */
+    }
     bool given = kernel_param_given(build, "generator");
     shape.zipf = kernel_param_choice_or(build, "generator", "uniform_distinct|fbgemm_zipf", shape.alpha > 1, NULL) == 1;
     if (given && shape.zipf != (shape.alpha > 1)) {
@@ -444,7 +452,7 @@ static struct fused_shape fused_read(struct kernel_build *build, bool with_thres
         kernel_fail(build, SIM_BAD_ARGUMENT, "parameters B, T, L, rows are not valid: the kernels number lookups and rows "
                     "in 32 bits, got %.3g lookups and %.3g rows", lookups, rows);
     }
-    kernel_require_hbm(build, rows * (2.0 * (double)shape.width + 4), "the tables");
+    kernel_require_hbm(build, rows * ((double)shape.weight_bytes * (double)shape.width + 4), "the tables");
     kernel_require_hbm(build, lookups * 8 + 4.0 * (double)shape.tables * (double)shape.bags * (double)shape.width,
                        "indices and pooled rows");
     return shape;
@@ -464,9 +472,11 @@ static struct wave_program *fused_program(struct kernel_build *build, const char
     struct fused *k = program->context;
     *k = (struct fused){ .source = index_source_share(source), .tables = shape->tables, .bags = shape->bags,
                          .length = shape->length, .rows = shape->rows, .width = (uint32_t)shape->width,
-                         .lanes = build->machine->lanes, .active = (uint32_t)shape->width / 8 };
+                         .lanes = build->machine->lanes, .active = (uint32_t)shape->width / 8,
+                         .weight_bytes = shape->weight_bytes };
     kernel_program_adopt(program, source, index_source_release);
-    k->weights = kernel_program_tensor(program, "weights", 2.0 * (double)k->tables * (double)k->rows * k->width);
+    k->weights = kernel_program_tensor(program, "weights",
+                                       (double)k->weight_bytes * (double)k->tables * (double)k->rows * k->width);
     if (runs == NULL) {
         return program;
     }
@@ -669,7 +679,7 @@ static void fused_parts(struct kernel_build *build, const struct fused_shape *sh
     double counts[] = { (double)runs->count, (double)shorts, (double)longs, (double)pieces };
     if (part == FUSED_ALL) { /* the table's time is the sum of its parts, timed one by one */
         build->plan->timed_calls = 2u + (shorts > 0 ? 1 : 0) + (longs > 0 ? 2 : 0);
-        kernel_value_per_time(build, (double)lookups * (double)shape->width * 2 * 1e-6, "TB/s");
+        kernel_value_per_time(build, (double)lookups * (double)shape->width * shape->weight_bytes * 1e-6, "TB/s");
     } else {
         kernel_value_count(build, (double)shape->tables * counts[part], part == FUSED_FINALISE ? "pieces" : "runs");
     }
@@ -727,5 +737,8 @@ const struct kernel_definition tbe_fused_kernels[] = {
       long_runs_build },
     { "tbe_fused", "backward_finalise", "the update of the longer runs' rows", FUSED_HELP_THRESHOLD, finalise_build },
     { "tbe_fused", "backward", "all of backward, from sort to update", FUSED_HELP_THRESHOLD, backward_build },
+    { "tbe", "backward", "as the library runs it: sort, short runs by a wave, long ones by workgroups",
+      "B, T, L, D (up to 256), rows, alpha (1), generator (uniform_distinct|fbgemm_zipf), prec (fp32|fp16), threshold (32)",
+      backward_build },
     { .suite = NULL },
 };
