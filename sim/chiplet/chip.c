@@ -78,7 +78,13 @@ static struct plan make_plan(struct executor *executor, const struct package *pa
     }
     plan.cut = CUT_WORKGROUPS;
     plan.run.workgroup_count = (uint64_t)count;
-    plan.run.sample_of = program->workgroups_differ ? program->workgroups : 0;
+    if (program->workgroups_differ) {
+        plan.run.sample_of = program->workgroups;
+        plan.run.marks_by_dispatch = true;
+    } else {
+        /* from the middle of the grid: its neighbours before it warm the caches, as they do in the whole run */
+        plan.run.first_workgroup = (uint64_t)(0.6 * ((double)program->workgroups - count));
+    }
     plan.units_of_run_full = units * count / (double)program->workgroups;
     plan.run.units_expected = (uint64_t)plan.units_of_run_full;
     return plan;
@@ -115,8 +121,9 @@ static void warm_own(struct executor *executor, const struct package *package, c
                     request.sample_of = program->workgroups;
                     request.workgroup_count = count;
                 } else {
-                    request.first_workgroup = program->workgroups - count;
-                    request.workgroup_count = count;
+                    uint64_t before = plan->cut == CUT_WORKGROUPS ? plan->run.first_workgroup : program->workgroups;
+                    request.workgroup_count = count < before ? count : before;
+                    request.first_workgroup = before - request.workgroup_count;
                 }
             }
         }
@@ -194,7 +201,7 @@ static double steady_ticks_per_unit(const struct run_outcome *outcome, double *e
 static sim_ticks longest_wave_time(struct executor *executor, const struct wave_program *program, double share)
 {
     struct run_request request = { .first_workgroup = program->longest_wave_workgroup, .workgroup_count = 1, .unit_share = share,
-                                   .window = { 0, UINT64_MAX } };
+                                   .window = { 0, UINT64_MAX }, .one_wave_only = true, .one_wave = program->longest_wave_index };
     uint64_t trips = program->longest_wave_trips;
     uint64_t half = trips < LONGEST_WAVE_TRIPS ? trips / 2 : LONGEST_WAVE_TRIPS / 2;
     struct run_outcome short_run;

@@ -56,6 +56,7 @@ struct executor {
     struct occupancy occupancy;
     uint32_t units_used;
     struct unit *units;
+    struct fast_divisor l1_divisor;
     uint32_t l1_sets, l1_ways, load_ring_size, store_ring_size;
     struct wave *waves;
     struct workgroup_slot *slots;
@@ -153,6 +154,7 @@ static void create_units(struct executor *executor)
     uint32_t lines = (uint32_t)(p->l1_capacity * 1024 / p->l2_line);
     executor->l1_ways = (uint32_t)p->l1_ways;
     executor->l1_sets = lines / executor->l1_ways > 0 ? lines / executor->l1_ways : 1;
+    executor->l1_divisor = fast_divisor_of(executor->l1_sets);
     executor->load_ring_size = (uint32_t)p->l1_mshr;
     executor->store_ring_size = (uint32_t)p->l1_store_credits;
     executor->units = zalloc(executor->package->units, sizeof *executor->units);
@@ -310,7 +312,9 @@ static inline uint32_t calendar_pop(struct executor *executor)
 static inline uint32_t *l1_find(struct executor *executor, struct unit *unit, uint64_t line, uint32_t *position)
 {
     uint64_t hash = line * 0x9E3779B97F4A7C15u;
-    uint32_t set = (uint32_t)((hash >> 32) * executor->l1_sets >> 32);
+    /* consecutive lines in consecutive sets: a contiguous footprint up to the capacity hits whole (measured) */
+    uint32_t folded = (uint32_t)(line ^ line >> 32);
+    uint32_t set = fast_remainder(executor->l1_divisor, folded, fast_quotient(executor->l1_divisor, folded));
     uint32_t key = (uint32_t)((hash ^ line << 7) & 0x0fffffffu) << 4;
     uint32_t base = set * executor->l1_ways;
     for (uint32_t w = 0; w < executor->l1_ways; w++) {
@@ -595,15 +599,37 @@ static inline void fetch_next(struct executor *executor, struct wave *wave)
     executor->program->next(executor->program, &executor->request->window, &wave->state, &wave->op);
 }
 
+static inline void set_mark(struct executor *executor, sim_ticks t)
+{
+    executor->outcome->mark[executor->mark_index] = t;
+    executor->outcome->mark_units[executor->mark_index] = executor->outcome->units;
+    executor->mark_index++;
+}
+
 static inline void count_units(struct executor *executor, uint32_t units, sim_ticks t)
 {
     struct run_outcome *outcome = executor->outcome;
     outcome->units += units;
-    while (executor->mark_index < RUN_MARKS && outcome->units >= executor->mark_due) {
-        outcome->mark[executor->mark_index] = t;
-        outcome->mark_units[executor->mark_index] = outcome->units;
-        executor->mark_index++;
+    while (executor->mark_index < RUN_MARKS && !executor->request->marks_by_dispatch && outcome->units >= executor->mark_due) {
+        set_mark(executor, t);
         executor->mark_due = executor->request->units_expected * (40 + 9 * executor->mark_index) / 100;
+    }
+}
+
+/* The position-th workgroup has been dispatched at `t`. */
+static void count_dispatch(struct executor *executor, uint64_t position, sim_ticks t)
+{
+    const struct run_request *request = executor->request;
+    if (!request->marks_by_dispatch) {
+        return;
+    }
+    uint64_t done = position - request->first_workgroup + 1;
+    while (executor->mark_index < RUN_MARKS && done * 100 >= request->workgroup_count * (40 + 12 * executor->mark_index)) {
+        set_mark(executor, t);
+    }
+    if (executor->mark_index == RUN_MARKS) {
+        executor->outcome->stopped = true;
+        executor->outcome->end = t;
     }
 }
 
@@ -813,6 +839,10 @@ static void start_workgroup(struct executor *executor, uint32_t slot_index, uint
         wave->born = start + w * executor->wave_interval;
         wave->at = wave->born;
         fetch_next(executor, wave);
+        if (executor->request->one_wave_only && w != executor->request->one_wave) {
+            memset(&wave->op, 0, offsetof(struct wave_op, spans));
+            wave->op.kind = WAVE_END;
+        }
         calendar_push(executor, index);
     }
 }
@@ -863,6 +893,7 @@ static void end_wave(struct executor *executor, struct wave *wave, sim_ticks t)
     uint64_t position = take_workgroup(executor, executor->units[slot->unit].group);
     if (position != UINT64_MAX) {
         start_workgroup(executor, wave->slot, position, slot->end + executor->release_latency);
+        count_dispatch(executor, position, slot->end);
     }
 }
 
@@ -984,7 +1015,7 @@ void executor_run(struct executor *executor, const struct run_request *request, 
     memset(outcome, 0, sizeof *outcome);
     executor->request = request;
     executor->outcome = outcome;
-    executor->mark_index = request->units_expected > 0 ? 0 : RUN_MARKS;
+    executor->mark_index = request->units_expected > 0 || request->marks_by_dispatch ? 0 : RUN_MARKS;
     executor->mark_due = request->units_expected * 40 / 100;
     executor->last_drain = 0;
     executor->last_drain_stage = KERNEL_STAGE_LATENCY;
@@ -1008,8 +1039,12 @@ void executor_run(struct executor *executor, const struct run_request *request, 
             outcome->resident_waves += executor->program->waves_per_workgroup;
         }
     }
-    while (executor->calendar_waves > 0) {
+    while (executor->calendar_waves > 0 && !outcome->stopped) {
         run_event(executor, calendar_pop(executor));
+    }
+    if (outcome->stopped) {
+        executor->last_drain = 0; /* what was still under way belongs to the extrapolated rest */
+        executor->lifetime = (double)outcome->resident_waves * (double)outcome->end;
     }
     double slots_time = (double)outcome->resident_waves * (double)outcome->end;
     double idle = slots_time - executor->lifetime;

@@ -23,7 +23,11 @@ struct run_request {
     uint64_t sample_of;      /* 0: workgroup index = position; else positions are spread over this many workgroups */
     struct wave_window window;
     uint64_t units_expected; /* for the marks; 0: none */
+    bool marks_by_dispatch;  /* marks at 40% .. 100% of the workgroups dispatched, and the run stops at the last: for grids whose
+                                workgroups differ so much that the longest outlive the rest by far */
     double unit_share;       /* of CUs/SMs available, (0, 1] */
+    bool one_wave_only;      /* the other waves of the workgroup retire at once */
+    uint32_t one_wave;
 };
 
 struct run_outcome {
@@ -37,6 +41,7 @@ struct run_outcome {
     double lanes_sum, lanes_ops;
     uint64_t lds_atomics;
     uint32_t resident_waves;
+    bool stopped;                      /* marks_by_dispatch: before the work was done */
 };
 
 struct executor; /* owns units and waves; one at a time per package */

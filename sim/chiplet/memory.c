@@ -162,30 +162,22 @@ static inline sim_ticks hbm_read(struct package *package, uint32_t index, uint32
 static inline void hbm_drain_writes(struct package *package, struct hbm_channel *channel)
 {
     sim_ticks transfer = package->hbm_access * channel->write_groups;
-    sim_ticks activate = package->hbm_write_activate * channel->write_row_count;
+    sim_ticks activate = package->hbm_write_activate * channel->write_activations;
     sim_ticks cost = 2 * package->hbm_turnaround + (transfer > activate ? transfer : activate);
     leaky_server_add(&channel->data, cost);
     package->traffic.hbm_busy += cost;
     channel->write_groups = 0;
-    channel->write_row_count = 0;
-    for (int i = 0; i < HBM_WRITE_ROWS; i++) {
-        channel->write_row[i] = 0;
-    }
+    channel->write_activations = 0;
 }
 
-/* Queue a write-back; the controller lets reads pass and drains the queue in batches, row by row. */
-static inline void hbm_write(struct package *package, uint32_t index, uint32_t row, uint32_t groups)
+/* Queue a write-back; the controller lets reads pass and drains the queue in batches. `lone`: no other line of the DRAM row goes
+ * with it, so that each access unit opens the row for itself (measured: a random 128 B line costs twice a random sector, 13 and
+ * 6.5 ns, calib/data/h200/counters.csv); units that leave in company come for the bus time. */
+static inline void hbm_write(struct package *package, uint32_t index, uint32_t groups, bool lone)
 {
     struct hbm_channel *channel = &package->hbm[index];
-    bool known = false;
-    for (int i = 0; i < HBM_WRITE_ROWS; i++) {
-        known = known || channel->write_row[i] == row + 1;
-    }
-    if (!known) {
-        channel->write_row[channel->write_row_count % HBM_WRITE_ROWS] = row + 1;
-        channel->write_row_count += groups > 0 ? 1 : 0;
-    }
     channel->write_groups += groups;
+    channel->write_activations += lone ? groups : 0;
     package->traffic.hbm_write_bytes += (uint64_t)groups * package->hbm_access_sectors << package->sector_shift;
     if (channel->write_groups >= package->hbm_write_batch) {
         hbm_drain_writes(package, channel);
@@ -210,13 +202,17 @@ static void mall_evict(struct package *package, const struct line_place *place, 
 {
     uint32_t groups = access_groups(package, TAGS_DIRTY(entry));
     if (groups != 0 && timed) {
+        /* in company when the line's neighbour in the channel is here too */
         uint32_t channel_line = TAGS_TAG(entry) * package->mall_sets + place->mall_set;
-        hbm_write(package, place->channel, fast_quotient(package->row_divisor, channel_line), groups);
+        uint32_t mate = channel_line ^ (2u << package->lines_per_block_shift);
+        uint32_t tag = fast_quotient(package->mall_set_divisor, mate);
+        uint32_t set = fast_remainder(package->mall_set_divisor, mate, tag);
+        hbm_write(package, place->channel, groups, tags_way(&package->mall[place->channel * package->mall_sets + set], tag) < 0);
     }
 }
 
 /* Sectors `mask` arrive dirty at the memory side. */
-static void memory_write(struct package *package, const struct line_place *place, uint32_t row, uint32_t mask, bool timed)
+static void memory_write(struct package *package, const struct line_place *place, uint32_t mask, bool lone, bool timed)
 {
     if (package->has_mall) {
         struct tags_set *set = &package->mall[place->channel * package->mall_sets + place->mall_set];
@@ -232,7 +228,7 @@ static void memory_write(struct package *package, const struct line_place *place
             package->traffic.mall_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
         }
     } else if (timed) {
-        hbm_write(package, place->channel, row, access_groups(package, mask));
+        hbm_write(package, place->channel, access_groups(package, mask), lone);
     }
 }
 
@@ -290,8 +286,19 @@ static void write_back(struct package *package, uint32_t global_slice, uint32_t 
         place.slice = (t >> TAG_HOME_SHIFT) * package->slices_per_group + local;
         t &= (1u << TAG_HOME_SHIFT) - 1;
     }
-    place_memory(package, &place, t * package->sets + set);
-    memory_write(package, &place, place.row, TAGS_DIRTY(entry), timed);
+    uint32_t slice_line = t * package->sets + set;
+    place_memory(package, &place, slice_line);
+    bool lone = false;
+    if (timed && !package->has_mall) {
+        /* another line of the same DRAM row, from another part of memory: there while memory is written in order, and hardly
+         * ever when lines are touched at random */
+        uint32_t mate = slice_line ^ (2u << package->lines_per_block_shift);
+        uint32_t mate_t = fast_quotient(package->set_divisor, mate);
+        uint32_t mate_tag = package->is_private ? mate_t : mate_t | (TAGS_TAG(entry) >> TAG_HOME_SHIFT) << TAG_HOME_SHIFT;
+        uint32_t mate_set = fast_remainder(package->set_divisor, mate, mate_t);
+        lone = tags_way(&package->l2[(size_t)global_slice * package->sets + mate_set], mate_tag) < 0;
+    }
+    memory_write(package, &place, TAGS_DIRTY(entry), lone, timed);
 }
 
 /* Give `place` an entry at recency `position`; a dirty victim goes to memory. */
@@ -306,7 +313,7 @@ static inline uint32_t *l2_insert(struct package *package, uint32_t global_slice
 }
 
 /* Mark `mask` dirty. A set may hold only so many dirty lines: one too many sends a dirty line, picked without regard to age,
- * to memory early; it stays, clean. Neighbours in a DRAM row pick alike, so that what was streamed in leaves row by row. (Measured: rewriting 48 MiB in a 58.75 MiB cache sends half of the writes to memory.) */
+ * to memory early; it stays, clean. (Measured: rewriting 48 MiB in a 58.75 MiB cache sends half of the writes to memory.) */
 static inline void l2_dirty(struct package *package, uint32_t global_slice, const struct line_place *place, uint32_t *entry, uint32_t mask,
                             bool timed)
 {
@@ -323,7 +330,7 @@ static inline void l2_dirty(struct package *package, uint32_t global_slice, cons
     if (dirty <= package->dirty_ways) {
         return;
     }
-    int pick = (int)((package_mix((uint64_t)place->row << 16 | place->channel) >> 33) % (uint64_t)dirty);
+    int pick = (int)((package_mix((uint64_t)place->tag << 32 | (uint64_t)global_slice << 16 | place->set) >> 33) % (uint64_t)dirty);
     for (int way = 0; way < package->ways; way++) {
         if (TAGS_DIRTY(set->entry[way]) != 0 && pick-- == 0) {
             write_back(package, global_slice, place->set, set->entry[way], timed);
@@ -405,7 +412,7 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
             package->traffic.far_requests++;
             link_cross(package, place.home / package->groups_per_die, group / package->groups_per_die,
                        (uint64_t)sectors << package->sector_shift, &t, blame);
-            slice_serve(package, place.slice, package->slice_read[sectors], &t, blame);
+            slice_serve(package, place.slice, package->slice_far_request, &t, blame);
         }
         int way = tags_way(l2_set(package, place.slice, &place), place.tag);
         uint32_t found = way >= 0 ? l2_set(package, place.slice, &place)->entry[way] : 0;

@@ -89,6 +89,7 @@ static void set_times(struct package *package, const struct chip_profile *p)
         double share = package->sectors > 1 ? (n - 1.0) / (package->sectors - 1.0) : 1;
         package->slice_read[n] = ticks_of_ns((p->l2_read_request_time + (p->l2_read_line_time - p->l2_read_request_time) * share) * scale);
     }
+    package->slice_far_request = ticks_of_ns(p->l2_far_request_time * scale);
     package->slice_write_sector = ticks_of_ns(p->l2_write_sector_time * scale);
     package->fill_sector = ticks_of_cycles(package->sector_bytes / p->l1_fill_rate, mhz);
     package->store_sector = ticks_of_cycles(package->sector_bytes / p->l1_store_rate, mhz);

@@ -13,7 +13,6 @@
 #define LINE_SECTORS_MAX 4
 #define PENDING_BITS 15
 #define HBM_OPEN_ROWS_MAX 64
-#define HBM_WRITE_ROWS 8
 
 /* Exact division and remainder of 32-bit numbers by a fixed divisor through one multiplication. */
 struct fast_divisor {
@@ -49,9 +48,8 @@ struct hbm_channel {
     struct leaky_server data, activate;
     sim_ticks refresh_due;
     uint32_t row[HBM_OPEN_ROWS_MAX];
-    uint32_t write_groups;   /* access units waiting in the write queue */
-    uint32_t write_row_count;/* distinct rows among them, as far as write_row remembers */
-    uint32_t write_row[HBM_WRITE_ROWS];
+    uint32_t write_groups;      /* access units waiting in the write queue */
+    uint32_t write_activations; /* row activations that they will need */
 };
 
 struct package_traffic { /* counted while timed */
@@ -92,7 +90,7 @@ struct package {
     sim_ticks cycle;
     sim_ticks l1_hit, l1_request, l2_far, dram_latency, link_latency, mall_extra;
     sim_ticks slice_read[LINE_SECTORS_MAX + 1]; /* by sectors read */
-    sim_ticks slice_write_sector;
+    sim_ticks slice_write_sector, slice_far_request;
     sim_ticks fill_sector, store_sector; /* unit's return and request paths, per sector */
     sim_ticks mall_service;              /* per line and slice */
     sim_ticks hbm_access, hbm_activate, hbm_bubble, hbm_write_activate, hbm_turnaround, hbm_refresh_interval, hbm_refresh;

@@ -81,6 +81,7 @@
     X(l2, dirty_share, "ratio", 0.05, 1, "most of a set's ways that may be dirty; beyond it a dirty line is written back and kept") \
     X(l2, read_request_time, "ns", 0.01, 100, "slice time per read request of one sector")         \
     X(l2, read_line_time, "ns", 0.01, 100, "slice time per read request of a whole line")          \
+    X(l2, far_request_time, "ns", 0, 100, "home slice time per read request from the other partition") \
     X(l2, write_sector_time, "ns", 0.01, 100, "slice time per written sector")                     \
     X(die_link, rate, "GB/s", 1, 1e6, "one-way rate of the cut between dies")                      \
     X(die_link, latency, "ns", 0, 10000, "added one-way latency of a crossing")                    \
