@@ -17,6 +17,7 @@
 #define GROUP_ROWS 64u /* of the kept tile, for each group of waves */
 #define THREADS 256u
 #define ITEM_STEPS 1u    /* what starting and storing an item costs, in steps: for dealing items alone */
+#define ITEMS_MAX (1u << 24)
 #define ADD_BYTES 4096u /* that one atomic op covers */
 
 /* Rows of one tensor: [batch][head][row][depth]. */
@@ -573,17 +574,22 @@ static double product_flops(const struct attention_params *p)
     return 2.0 * (double)p->batch * (double)p->heads * scores * (double)p->depth;
 }
 
-/* The moving tile shrinks until two of them fit beside the kept one. */
+/* Rows halve until the kept tile and two moving ones fit in LDS: of the moving tile down to 16, then of the kept one. */
 static void flash_tiles(struct kernel_build *build, struct flash *flash, struct wave_program *program,
                         const struct attention_params *p)
 {
-    uint64_t kept_bytes = flash->kept * flash->kept_loads * p->depth * p->bytes, most = build->machine->lds_bytes_per_workgroup_max;
-    uint64_t given = flash->backward ? p->tile_q : p->tile_kv;
-    flash->moving = (uint32_t)(given > 0 ? given : flash->backward ? 64 : 128);
-    while (given == 0 && flash->moving > 16 && kept_bytes + 4 * flash->moving * p->depth * p->bytes > most) {
-        flash->moving /= 2;
+    uint64_t row = p->depth * p->bytes, most = build->machine->lds_bytes_per_workgroup_max;
+    uint64_t given_kept = flash->backward ? p->tile_kv : p->tile_q, given = flash->backward ? p->tile_q : p->tile_kv;
+    uint64_t kept = given_kept > 0 ? given_kept : KEPT_ROWS, moving = given > 0 ? given : flash->backward ? 64 : 128;
+    while (given == 0 && moving > 16 && kept * flash->kept_loads * row + 4 * moving * row > most) {
+        moving /= 2;
     }
-    uint64_t moving_bytes = 2 * flash->moving * p->depth * p->bytes;
+    while (given_kept == 0 && kept > 16 && kept * flash->kept_loads * row + 4 * moving * row > most) {
+        kept /= 2;
+    }
+    flash->kept = (uint32_t)kept;
+    flash->moving = (uint32_t)moving;
+    uint64_t kept_bytes = kept * flash->kept_loads * row, moving_bytes = 2 * moving * row;
     uint64_t room = most > kept_bytes ? (most - kept_bytes) / moving_bytes : 0;
     flash->stages = (uint32_t)(p->stages > 0 ? p->stages : max_u64(2, min_u64(3, room)));
     program->lds_bytes = (uint32_t)(kept_bytes + flash->stages * moving_bytes);
@@ -603,6 +609,11 @@ static void flash_finish(struct kernel_build *build, struct wave_program *progra
     flash_tiles(build, flash, program, p);
     flash->tiles = ceil_div(flash->kept_rows, flash->kept);
     flash->items = flash->tiles * p->batch * p->heads;
+    if (flash->items > ITEMS_MAX) {
+        kernel_fail(build, SIM_UNSUPPORTED, "b x h x s make %llu tiles, at most %u are dealt out",
+                    (unsigned long long)flash->items, ITEMS_MAX);
+        flash->items = 1; /* the program is destroyed with the plan */
+    }
     program->workgroups = min_u64(build->machine->units, flash->items);
     program->waves_per_workgroup = flash->waves + flash->backward;
     flash->section = ceil_div(2 * program->workgroups, flash->tiles);
@@ -653,7 +664,6 @@ static void build_sdpa_fwd(struct kernel_build *build)
     struct flash *flash = program->context;
     flash->kept_rows = p.rows;
     flash->moving_rows = p.kv_rows;
-    flash->kept = (uint32_t)(p.tile_q > 0 ? p.tile_q : KEPT_ROWS);
     flash->kept_loads = 1;
     flash->moving_loads = 2;
     flash->kept_stores = 2;
@@ -730,7 +740,6 @@ static void build_sdpa_bwd(struct kernel_build *build)
     flash->backward = true;
     flash->kept_rows = p.kv_rows;
     flash->moving_rows = p.rows;
-    flash->kept = (uint32_t)(p.tile_kv > 0 ? p.tile_kv : KEPT_ROWS);
     flash->kept_loads = 2;
     flash->moving_loads = 4;
     flash->kept_stores = 2;

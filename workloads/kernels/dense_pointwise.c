@@ -378,7 +378,7 @@ static void read_map(struct kernel_build *build, struct map_params *p)
     p->casts = kernel_param_integer_or(build, "casts", 0, 1, usually, NULL) == 1;
     bool bytes_only = p->inputs + p->outputs == 1 && widest == 1;
     uint64_t usual = p->style == STYLE_VECTORIZED ? (bytes_only ? 16 : 8) : p->style == STYLE_STRIDED && widest >= 4 && !p->casts ? 2 : 4;
-    p->elements_per_lane = (uint32_t)kernel_param_integer_or(build, "elements_per_lane", 1, 32, usual, NULL);
+    p->elements_per_lane = (uint32_t)kernel_param_integer_or(build, "elements_per_lane", 1, 16, usual, NULL);
     uint64_t vector = p->style == STYLE_VECTORIZED ? min_u64(8, 16 / widest) : 1;
     p->vector = (uint32_t)kernel_param_integer_or(build, "vector", 1, 16, vector, NULL);
     p->arithmetic.valu = kernel_param_real_or(build, "valu", 0, 1000, 2, NULL);
@@ -406,8 +406,9 @@ static bool check_map(struct kernel_build *build, const struct map_params *p)
                     p->vector);
     }
     bool strided = p->repeats + p->runs + p->pitches > 0;
-    if (shapes && strided && p->style == STYLE_VECTORIZED) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "repeat, run and pitch need style=unrolled or style=strided: vectors are contiguous");
+    if (shapes && strided && (p->style == STYLE_VECTORIZED || p->vector > 1)) {
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "repeat, run and pitch need style=unrolled or style=strided and vector=1: vectors are contiguous");
     }
     return kernel_build_ok(build) && kernel_params_done(build);
 }

@@ -640,7 +640,8 @@ static void softmax_geometry(struct dense_rows *rows, struct wave_program *progr
     if (style == SOFTMAX_WAVE) {
         rows->threads = NORM_THREADS;
         rows->lanes_per_row = (uint32_t)min_u64(width, lanes);
-        rows->batch = width <= 128 ? 2 : 1;
+        bool pairs = width <= 128 && 2 * lanes / rows->lanes_per_row <= 64; /* what one operation can span */
+        rows->batch = pairs ? 2 : 1;
         *vector = 1;
         *in_flight = (uint32_t)ceil_div(width, rows->lanes_per_row);
         program->registers_per_lane = (uint32_t)min_u64(255, 20 + *in_flight * rows->batch);

@@ -93,7 +93,7 @@ static bool emit_accesses(const struct dense_rows *rows, const struct dense_pass
         state->r[AT_CURSOR]++;
     }
     op->issue_slots = (uint16_t)(op->issue_slots + instructions * pass->access_issue);
-    op_lanes(op, lanes_in_row(rows) * place->row_count / rows->batch);
+    op_lanes(op, ceil_div(lanes_in_row(rows) * place->row_count, rows->batch));
     return instructions > 0;
 }
 
@@ -145,7 +145,7 @@ static bool pass_step(const struct dense_rows *rows, const struct place *place, 
                 if (first) {
                     group_work(rows, pass, place, state->r[AT_GROUP], op);
                 }
-                op_lanes(op, lanes_in_row(rows) * place->row_count / rows->batch);
+                op_lanes(op, ceil_div(lanes_in_row(rows) * place->row_count, rows->batch));
                 return true;
             }
             state->r[AT_CURSOR] = 0;
@@ -203,7 +203,7 @@ static void rows_next(const struct wave_program *program, const struct wave_wind
         }
         op_begin(op, op->span_count > 0 ? WAVE_LOAD : WAVE_COMPUTE, WAVE_NO_WAIT);
         op_work(op, rows->start_issue, 0, 0);
-        op_lanes(op, op->span_count > 0 ? place.row_count : rows->lanes);
+        op_lanes(op, op->span_count > 0 ? min_u64(place.row_count, rows->lanes) : rows->lanes);
         return;
     }
     if (pass_step(rows, &place, state, op)) {
@@ -220,7 +220,7 @@ static void rows_next(const struct wave_program *program, const struct wave_wind
         }
         op_begin(op, op->span_count > 0 ? WAVE_STORE : WAVE_COMPUTE, 0);
         op_work(op, 4, 0, 0); /* who stores, where */
-        op_lanes(op, place.row_count);
+        op_lanes(op, min_u64(place.row_count, rows->lanes));
         op->work_units = 1;
         return;
     }
