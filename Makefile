@@ -55,7 +55,7 @@ lint:
 	@cmake/setup.sh --lint
 	cmake --preset clang
 	cmake --build --preset clang -j $(JOBS)
-	run-clang-tidy -quiet -p build-clang -j $(JOBS)
+	run-clang-tidy -quiet -p build-clang -j $(JOBS) '$(CURDIR)/(sim|workloads|studies|calib|reports)/'
 
 check-deep:
 	@cmake/setup.sh --deep
