@@ -32,6 +32,8 @@ enum sim_status reckon_device_open(const struct reckon *reckon, const char *name
                                    struct reckon_device **out, struct sim_error *error);
 void reckon_device_close(struct reckon_device *device); /* NULL is allowed */
 const struct chip_profile *reckon_device_chip(const struct reckon_device *device);
+/* The same to change (fits, uncertainty): set values within their ranges, then chip_profile_rehash, before the next answer. */
+struct chip_profile *reckon_device_chip_edit(struct reckon_device *device);
 
 /* How many values of each kind an answer rests on (chip, host and harness profiles together). */
 struct reckon_basis {

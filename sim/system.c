@@ -81,6 +81,11 @@ const struct chip_profile *reckon_device_chip(const struct reckon_device *device
     return &device->chip;
 }
 
+struct chip_profile *reckon_device_chip_edit(struct reckon_device *device)
+{
+    return &device->chip;
+}
+
 /* ---- one kernel */
 
 static enum harness_cache cache_of(enum reckon_cache cache)

@@ -257,6 +257,8 @@ static void fill_result(struct kernel_result *result, const struct package *pack
     result->bytes[KERNEL_LEVEL_HBM] = result->hbm_read_bytes + result->hbm_write_bytes;
     result->l1_hit_rate = traffic->l1_requests > 0 ? (double)traffic->l1_hits / (double)traffic->l1_requests : 0;
     result->l2_hit_rate = traffic->l2_requests > 0 ? (double)traffic->l2_hits / (double)traffic->l2_requests : 0;
+    result->l2_near_hit_rate = traffic->near_loads > 0 ? (double)traffic->near_hits / (double)traffic->near_loads : 0;
+    result->l2_far_hit_rate = traffic->far_requests > 0 ? (double)traffic->far_hits / (double)traffic->far_requests : 0;
     result->mall_hit_rate = traffic->mall_requests > 0 ? (double)traffic->mall_hits / (double)traffic->mall_requests : 0;
     result->waves_per_unit = occupancy->waves_per_unit;
     result->lanes = outcome->lanes_ops > 0 ? outcome->lanes_sum / outcome->lanes_ops : 0;

@@ -390,12 +390,14 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
     if (timed) {
         slice_serve(package, near, package->slice_read[sectors], &t, blame);
         package->traffic.l2_requests++;
+        package->traffic.near_loads++;
         package->traffic.l2_bytes += (uint64_t)sectors << package->sector_shift;
     }
     uint32_t *entry = tags_touch(l2_set(package, near, &place), place.tag);
     if (entry != NULL && (TAGS_VALID(*entry) & mask) == mask) {
         if (timed) {
             package->traffic.l2_hits++;
+            package->traffic.near_hits++;
             sim_ticks ready = pending_wait(package, line, near, t);
             blame->hbm += ready - t;
             t = ready;

@@ -55,6 +55,7 @@ struct hbm_channel {
 struct package_traffic { /* counted while timed */
     uint64_t l1_requests, l1_hits;
     uint64_t l2_requests, l2_hits, far_requests, far_hits;
+    uint64_t near_loads, near_hits; /* loads alone; far_requests and far_hits are loads too */
     uint64_t mall_requests, mall_hits;
     uint64_t l1_bytes, l2_bytes, link_bytes, mall_bytes;
     uint64_t hbm_read_bytes, hbm_write_bytes;

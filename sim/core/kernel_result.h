@@ -34,6 +34,8 @@ struct kernel_result {
     double bytes[KERNEL_LEVELS];        /* moved at each level over the whole kernel (extrapolated when sampled) */
     double hbm_read_bytes, hbm_write_bytes;
     double l1_hit_rate, l2_hit_rate, mall_hit_rate; /* of requests that reached the level; 0 when none did */
+    double l2_near_hit_rate, l2_far_hit_rate; /* of loads: at the L2 partition that faces the unit, and of those it sent on, at the
+                                                 other one; as hardware counts them */
     double waves_per_unit;              /* resident waves per CU/SM by resources */
     double lanes;                       /* mean active lanes per memory or vector instruction */
     double unit_share;                  /* share of the chip's CUs/SMs that the kernel occupies, 0..1 */
