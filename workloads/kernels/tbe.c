@@ -374,7 +374,11 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
     bool half = shape.element_bytes == 2;
     program->registers_per_lane = forward ? (half ? 52 : 44) : (half ? 31 : 32);
     kernel_program_grid(program, shape.bags * shape.tables * k->lanes, THREADS, k->lanes);
-    kernel_program_loops(program, build->machine, shape.length);
+    if (forward) {
+        kernel_program_loops(program, build->machine, shape.length);
+    } else { /* hundreds of serial accesses a wave: its first trips stand for all even in many rounds */
+        program->trips_per_wave = shape.length;
+    }
     kernel_plan_add(build, program, 1);
     tbe_value(build, &shape);
 }
