@@ -406,7 +406,8 @@ static bool walk_phase(const struct walk *walk, const struct wave_window *window
         state->pc = PHASE_FIRST;
         return false;
     case PHASE_FIRST:
-        matrix_op(walk, begins ? 0 : loads_after(walk), false, flash->first_flops);
+        /* a group's products follow one another; the other group fills the gap */
+        matrix_op(walk, begins ? 0 : loads_after(walk), true, flash->first_flops);
         state->pc = PHASE_LOADS;
         return true;
     case PHASE_LOADS:

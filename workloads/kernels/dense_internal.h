@@ -91,6 +91,10 @@ struct dense_operand *dense_map_store(struct wave_program *program, const char *
                                       double tensor_elements);
 void dense_map_finish(struct wave_program *program, const struct kernel_machine *machine);
 
+/* FillFunctor, or a memset: n elements of `bytes`. */
+struct wave_program *dense_fill_program(const char *name, uint64_t n, uint32_t bytes,
+                                        const struct kernel_machine *machine);
+
 /* ---- rows ---- */
 #define DENSE_PASSES_MAX 6
 

@@ -512,7 +512,8 @@ static void build_cast(struct kernel_build *build)
     kernel_value_per_time(build, (double)n * (in + out) * 1e-6, "TB/s");
 }
 
-static struct wave_program *fill_program(const char *name, uint64_t n, uint32_t bytes, const struct kernel_machine *machine)
+struct wave_program *dense_fill_program(const char *name, uint64_t n, uint32_t bytes,
+                                        const struct kernel_machine *machine)
 {
     struct dense_map *map;
     struct wave_program *program = dense_map_create(name, &map);
@@ -531,7 +532,7 @@ static void build_fill(struct kernel_build *build)
     if (!kernel_params_done(build)) {
         return;
     }
-    struct wave_program *program = fill_program("fill", n, bytes, build->machine);
+    struct wave_program *program = dense_fill_program("fill", n, bytes, build->machine);
     dense_cache_apply(build, program);
     kernel_plan_add(build, program, 1);
     kernel_value_per_time(build, (double)n * bytes * 1e-6, "TB/s");
@@ -559,7 +560,7 @@ static void build_memory_set(struct kernel_build *build)
     if (!kernel_params_done(build)) {
         return;
     }
-    struct wave_program *program = fill_program("memory_set", ceil_div(bytes, 4), 4, build->machine);
+    struct wave_program *program = dense_fill_program("memory_set", ceil_div(bytes, 4), 4, build->machine);
     dense_cache_apply(build, program);
     kernel_plan_add(build, program, 1);
     kernel_value_per_time(build, (double)bytes * 1e-6, "TB/s");
