@@ -8,8 +8,8 @@
 #include "tests/kernels/walk.h"
 
 /* The plan of a kernel on `machine`, or NULL. */
-static struct kernel_plan *plan_on(const struct kernel_machine *machine, const char *suite, const char *kernel,
-                                   const char *params)
+static struct kernel_plan *plan_on(const struct kernel_machine *machine, const char *suite,
+                                   const char *kernel, const char *params)
 {
     struct kernel_params *parsed;
     struct kernel_plan *plan = NULL;
@@ -58,8 +58,10 @@ ParameterizedTestParameters(dense, recorded_grids)
         { "cat", "concat", "rows=32768;cols=2048:2048:2048:2048;dtype=bf16", 4224 * 4, 4 },
         { "optimizer", "multi_tensor", "elements=20971520;reads=4:4:4:4;writes=4:4:4", 320, 16 },
         /* persistent: as many workgroups as units, or as tiles */
-        { "gemm", "tile", "M=32768;N=2048;K=512;dtype=bf16;tile_m=256;tile_n=128;tile_k=64;stages=4;cluster_n=2", 132, 8 },
-        { "gemm", "tile", "M=8192;N=512;K=512;dtype=bf16;tile_m=256;tile_n=128;tile_k=64;stages=4;cluster_n=2", 128, 8 },
+        { "gemm", "tile",
+          "M=32768;N=2048;K=512;dtype=bf16;tile_m=256;tile_n=128;tile_k=64;stages=4;cluster_n=2", 132, 8 },
+        { "gemm", "tile",
+          "M=8192;N=512;K=512;dtype=bf16;tile_m=256;tile_n=128;tile_k=64;stages=4;cluster_n=2", 128, 8 },
         { "attention", "sdpa_fwd", "b=32;h=8;s=1024;d=64;causal=1", 132, 8 },
         { "attention", "dot_do_o", "b=32;h=8;s=1024;d=64", 64 * 32 * 8, 4 },
         { "attention", "convert_dq", "b=32;h=8;s=1024;d=64", 32 * 32 * 8, 4 },
@@ -123,7 +125,8 @@ Test(dense, split_k_adds_its_parts)
 Test(dense, tall_weight_gradients_are_summed_in_two_passes)
 {
     struct kernel_machine machine = units132();
-    struct kernel_plan *plan = plan_on(&machine, "norm", "layer_grad_weight", "rows=65600;cols=64;dtype=fp32");
+    struct kernel_plan *plan = plan_on(&machine, "norm", "layer_grad_weight",
+                                       "rows=65600;cols=64;dtype=fp32");
     cr_assert(eq(sz, plan->launch_count, 3));
     struct walk walk = walk_program(plan->launches[0].program, 32, WALK_ALL, NULL, NULL);
     cr_expect(zero(int, walk.problem[0]), "%s", walk.problem);
@@ -206,7 +209,8 @@ Test(dense, causal_items_are_dealt_evenly)
     struct kernel_machine machine = units132();
     struct kernel_plan *plan = plan_on(&machine, "attention", "sdpa_fwd", "b=32;h=8;s=1024;d=64;causal=1");
     const struct wave_program *program = plan->launches[0].program;
-    double mean = (double)program->work_units_total / (double)(program->workgroups * program->waves_per_workgroup);
+    double mean = (double)program->work_units_total /
+                  (double)(program->workgroups * program->waves_per_workgroup);
     cr_expect(eq(dbl, mean * 132, 256.0 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8)));
     cr_expect(lt(dbl, (double)program->longest_wave_trips, mean * 1.125));
     kernel_plan_destroy(plan);
@@ -222,8 +226,8 @@ static void last_load(void *user, const struct wave_op *op)
 
 Test(dense, strided_operands_lie_where_they_say)
 {
-    struct kernel_plan *plan = walk_plan("elementwise", "map",
-                                         "n=33;bytes_in=4;bytes_out=4;style=strided;repeat=4;run=8;pitch=20", 32);
+    struct kernel_plan *plan = walk_plan(
+        "elementwise", "map", "n=33;bytes_in=4;bytes_out=4;style=strided;repeat=4;run=8;pitch=20", 32);
     uint64_t address = 0;
     struct walk walk = walk_program(plan->launches[0].program, 32, WALK_ALL, last_load, &address);
     cr_expect(zero(int, walk.problem[0]), "%s", walk.problem);

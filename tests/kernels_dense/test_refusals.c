@@ -34,11 +34,14 @@ ParameterizedTestParameters(dense, refusals)
         { "elementwise", "map", "n=10;bytes_in=4;bytes_out=4;vector=4;elements_per_lane=6", SIM_BAD_ARGUMENT,
           "elements_per_lane=6" },
         { "elementwise", "map", "n=10;bytes_in=4;bytes_out=4;repeat=2", SIM_BAD_ARGUMENT, "style" },
-        { "elementwise", "map", "n=10;bytes_in=4:4;bytes_out=4;style=strided;run=2", SIM_BAD_ARGUMENT, "run" },
+        { "elementwise", "map", "n=10;bytes_in=4:4;bytes_out=4;style=strided;run=2", SIM_BAD_ARGUMENT,
+          "run" },
         { "cat", "concat", "rows=4;cols=8:8;tensors=3;dtype=fp32", SIM_BAD_ARGUMENT, "tensors=3" },
-        { "optimizer", "multi_tensor", "elements=1e6;reads=4;writes=4;chunks=2", SIM_BAD_ARGUMENT, "chunks=2" },
+        { "optimizer", "multi_tensor", "elements=1e6;reads=4;writes=4;chunks=2", SIM_BAD_ARGUMENT,
+          "chunks=2" },
         { "optimizer", "multi_tensor", "elements=1e6;reads=4", SIM_BAD_ARGUMENT, "writes" },
-        { "norm", "softmax_forward", "rows=4;cols=2000;dtype_in=fp32;style=wave", SIM_BAD_ARGUMENT, "style=wave" },
+        { "norm", "softmax_forward", "rows=4;cols=2000;dtype_in=fp32;style=wave", SIM_BAD_ARGUMENT,
+          "style=wave" },
         { "norm", "softmax_forward", "rows=4;cols=200000;dtype_in=fp32;style=lds", SIM_DOES_NOT_FIT, "LDS" },
         { "norm", "layer_forward", "rows=4;cols=64;dtype=fp32;cache=warm", SIM_BAD_ARGUMENT, "cache=warm" },
         { "loss", "nll_forward", "rows=4;cols=0", SIM_BAD_ARGUMENT, "cols=0" },
@@ -48,8 +51,10 @@ ParameterizedTestParameters(dense, refusals)
         { "gemm", "mm", "M=4;N=4;K=4;dtype=bf16;trans=xx", SIM_BAD_ARGUMENT, "trans=xx" },
         { "gemm", "mm", "M=268435456;N=4;K=268435456;dtype=bf16", SIM_DOES_NOT_FIT, "HBM" },
         { "gemm", "tile", "M=4;N=4;K=4;dtype=bf16", SIM_BAD_ARGUMENT, "tile_m" },
-        { "gemm", "tile", "M=4096;N=4096;K=64;dtype=bf16;tile_m=128;tile_n=128;split_k=9", SIM_BAD_ARGUMENT, "split_k=9" },
-        { "gemm", "tile", "M=4096;N=4096;K=64;dtype=bf16;tile_m=512;tile_n=512;stages=4", SIM_DOES_NOT_FIT, "LDS" },
+        { "gemm", "tile", "M=4096;N=4096;K=64;dtype=bf16;tile_m=128;tile_n=128;split_k=9", SIM_BAD_ARGUMENT,
+          "split_k=9" },
+        { "gemm", "tile", "M=4096;N=4096;K=64;dtype=bf16;tile_m=512;tile_n=512;stages=4", SIM_DOES_NOT_FIT,
+          "LDS" },
         { "attention", "sdpa_fwd", "b=1;h=1;s=0;d=64", SIM_BAD_ARGUMENT, "s=0" },
         { "attention", "sdpa_fwd", "b=1;h=3;s=64;d=64;kv_heads=2", SIM_BAD_ARGUMENT, "kv_heads=2" },
         { "attention", "sdpa_fwd", "b=1;h=1;s=64;d=64;causal=1;s_kv=32", SIM_BAD_ARGUMENT, "s_kv=32" },
@@ -66,8 +71,8 @@ ParameterizedTest(struct refusal *c, dense, refusals)
     struct kernel_plan *plan = NULL;
     struct sim_error error = { .text = "" };
     cr_assert(eq(int, kernel_params_parse(c->params, &parsed, &error), SIM_OK));
-    cr_expect(eq(int, kernel_plan_create(c->suite, c->kernel, parsed, &machine, &plan, &error), c->status), "%s/%s %s: %s",
-              c->suite, c->kernel, c->params, error.text);
+    cr_expect(eq(int, kernel_plan_create(c->suite, c->kernel, parsed, &machine, &plan, &error), c->status),
+              "%s/%s %s: %s", c->suite, c->kernel, c->params, error.text);
     cr_expect(eq(ptr, plan, NULL), "%s/%s %s", c->suite, c->kernel, c->params);
     cr_expect(ne(ptr, strstr(error.text, c->says), NULL), "'%s' does not say '%s'", error.text, c->says);
     cr_expect(eq(ptr, strchr(error.text, '\n'), NULL), "'%s' has more than one line", error.text);
@@ -86,7 +91,8 @@ Test(dense, a_device_without_matrix_rate_is_refused)
         struct kernel_plan *plan = NULL;
         struct sim_error error;
         kernel_params_parse(kernels[i][2], &parsed, &error);
-        cr_expect(eq(int, kernel_plan_create(kernels[i][0], kernels[i][1], parsed, &machine, &plan, &error), SIM_UNSUPPORTED));
+        cr_expect(eq(int, kernel_plan_create(kernels[i][0], kernels[i][1], parsed, &machine, &plan, &error),
+                     SIM_UNSUPPORTED));
         kernel_params_destroy(parsed);
     }
 }

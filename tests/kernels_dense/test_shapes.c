@@ -28,11 +28,22 @@ ParameterizedTestParameters(dense, random_shapes)
         { "pointwise", "layernorm", "rows=%llu;cols=%llu;dtype=bf16", 2, { 7, 11 } },
         { "pointwise", "softmax", "rows=%llu;cols=%llu;dtype=bf16", 2, { 6, 16 } },
         { "inductor", "ln_gelu_mul", "rows=%llu;cols=%llu;dtype=bf16", 2, { 7, 12 } },
-        { "elementwise", "map", "n=%llu;bytes_in=4:2;bytes_out=2;style=strided;repeat=%llu:1;run=%llu:0;pitch=%llu:0", 4,
+        { "elementwise",
+          "map",
+          "n=%llu;bytes_in=4:2;bytes_out=2;style=strided;repeat=%llu:1;run=%llu:0;pitch=%llu:0",
+          4,
           { 13, 6, 6, 7 } },
         { "cat", "concat", "rows=%llu;cols=%llu:%llu:%llu;dtype=fp32", 4, { 7, 8, 8, 5 } },
-        { "transpose", "strided_copy", "batch=%llu;rows=%llu;cols=%llu;inner=%llu;dtype=bf16", 4, { 2, 6, 6, 5 } },
-        { "optimizer", "multi_tensor", "elements=%llu;tensors=%llu;reads=4:4:4:4;writes=4:4:4", 2, { 18, 5 } },
+        { "transpose",
+          "strided_copy",
+          "batch=%llu;rows=%llu;cols=%llu;inner=%llu;dtype=bf16",
+          4,
+          { 2, 6, 6, 5 } },
+        { "optimizer",
+          "multi_tensor",
+          "elements=%llu;tensors=%llu;reads=4:4:4:4;writes=4:4:4",
+          2,
+          { 18, 5 } },
         { "norm", "layer_grad_input", "rows=%llu;cols=%llu;dtype=fp32", 2, { 7, 11 } },
         { "norm", "layer_grad_weight", "rows=%llu;cols=%llu;dtype=fp32", 2, { 17, 7 } },
         { "norm", "softmax_backward", "rows=%llu;cols=%llu;dtype_in=fp32", 2, { 7, 13 } },
@@ -41,7 +52,11 @@ ParameterizedTestParameters(dense, random_shapes)
         { "gemm", "mm", "M=%llu;N=%llu;K=%llu;dtype=tf32;trans=tn", 3, { 9, 9, 9 } },
         { "gemm", "bmm", "b=%llu;M=%llu;N=%llu;K=%llu;dtype=fp16", 4, { 3, 8, 8, 8 } },
         { "attention", "sdpa_fwd", "b=%llu;h=%llu;s=%llu;d=64;causal=1", 3, { 2, 2, 9 } },
-        { "attention", "sdpa_bwd", "b=%llu;h=4;kv_heads=2;s=%llu;s_kv=600;d=64;causal=1;launches=main", 2, { 2, 9 } },
+        { "attention",
+          "sdpa_bwd",
+          "b=%llu;h=4;kv_heads=2;s=%llu;s_kv=600;d=64;causal=1;launches=main",
+          2,
+          { 2, 9 } },
     };
     return cr_make_param_array(struct shape_case, cases, sizeof cases / sizeof cases[0]);
 }
@@ -68,7 +83,8 @@ static void check_plan(const struct kernel_plan *plan, uint32_t lanes, const cha
         const struct wave_program *program = plan->launches[i].program;
         struct walk walk = walk_program(program, lanes, WALK_ALL, NULL, NULL);
         cr_expect(zero(int, walk.problem[0]), "%s on %u lanes: %s", params, lanes, walk.problem);
-        cr_expect(eq(u64, walk.units, program->work_units_total), "%s on %u lanes, launch %zu", params, lanes, i);
+        cr_expect(eq(u64, walk.units, program->work_units_total), "%s on %u lanes, launch %zu", params, lanes,
+                  i);
         if (program->trips_per_wave > 1) {
             check_windows(program, lanes, params);
         }

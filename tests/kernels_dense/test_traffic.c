@@ -12,8 +12,11 @@ struct traffic_case {
     double load, store; /* bytes of the first launch */
 };
 
-#define BOTH(suite, kernel, params, load, store)                                                                       \
-    { suite, kernel, params, 32, load, store }, { suite, kernel, params, 64, load, store }
+#define BOTH(suite, kernel, params, load, store) \
+    { suite, kernel, params, 32, load, store },  \
+    {                                            \
+        suite, kernel, params, 64, load, store   \
+    }
 
 ParameterizedTestParameters(dense, traffic)
 {
@@ -50,7 +53,8 @@ ParameterizedTestParameters(dense, traffic)
         BOTH("inductor", "ln_gelu_mul", "rows=20;cols=256;dtype=bf16", 10240 + 20 * 512, 10240),
         BOTH("elementwise", "map", "n=777;bytes_in=4:2;bytes_out=4;style=unrolled", 777 * 6, 777 * 4),
         /* every 4 results read one value: 250 of them; waves of 32 or 64 share none, chunks of 512 neither */
-        BOTH("elementwise", "map", "n=1000;bytes_in=4:4;bytes_out=4;style=strided;repeat=1:4", 4000 + 1000, 4000),
+        BOTH("elementwise", "map", "n=1000;bytes_in=4:4;bytes_out=4;style=strided;repeat=1:4", 4000 + 1000,
+             4000),
         BOTH("elementwise", "cast", "n=1025;dtype_in=fp32;dtype_out=bf16", 4100, 2050),
         BOTH("elementwise", "cast", "n=1025;dtype_in=bf16;dtype_out=fp32", 2050, 4100),
         BOTH("elementwise", "fill", "n=999;dtype=bf16", 0, 1998),
@@ -59,10 +63,13 @@ ParameterizedTestParameters(dense, traffic)
         BOTH("cat", "concat", "rows=5;cols=16:8:24;dtype=fp32", 5 * 48 * 4, 5 * 48 * 4),
         BOTH("transpose", "strided_copy", "batch=2;rows=3;cols=5;inner=8;dtype=bf16", 480, 480),
         /* fused Adam: four lists read, three written */
-        BOTH("optimizer", "multi_tensor", "elements=70001;reads=4:4:4:4;writes=4:4:4", 70001 * 16, 70001 * 12),
+        BOTH("optimizer", "multi_tensor", "elements=70001;reads=4:4:4:4;writes=4:4:4", 70001 * 16,
+             70001 * 12),
         /* weight, x and dy in both passes; mean and rstd by each of a workgroup's waves: 128 threads */
-        { "norm", "layer_grad_input", "rows=4;cols=64;dtype=fp32", 32, 2 * (2 * 1024 + 4 * 256) + 4 * 4 * 8, 1024 },
-        { "norm", "layer_grad_input", "rows=4;cols=64;dtype=fp32", 64, 2 * (2 * 1024 + 4 * 256) + 4 * 2 * 8, 1024 },
+        { "norm", "layer_grad_input", "rows=4;cols=64;dtype=fp32", 32, 2 * (2 * 1024 + 4 * 256) + 4 * 4 * 8,
+          1024 },
+        { "norm", "layer_grad_input", "rows=4;cols=64;dtype=fp32", 64, 2 * (2 * 1024 + 4 * 256) + 4 * 2 * 8,
+          1024 },
         /* two tensors; mean and rstd of every row once per strip of 32 columns; two results */
         BOTH("norm", "layer_grad_weight", "rows=300;cols=64;dtype=fp32", 2 * 76800 + 2 * 2400, 512),
         BOTH("norm", "softmax_backward", "rows=9;cols=128;dtype_in=fp32", 2 * 4608, 4608),
@@ -82,9 +89,12 @@ ParameterizedTest(struct traffic_case *c, dense, traffic)
     const struct wave_program *program = plan->launches[0].program;
     struct walk walk = walk_program(program, c->lanes, WALK_ALL, NULL, NULL);
     cr_expect(zero(int, walk.problem[0]), "%s/%s %s: %s", c->suite, c->kernel, c->params, walk.problem);
-    cr_expect(eq(dbl, (double)walk.load_bytes, c->load), "%s/%s %s on %u lanes", c->suite, c->kernel, c->params, c->lanes);
-    cr_expect(eq(dbl, (double)walk.store_bytes, c->store), "%s/%s %s on %u lanes", c->suite, c->kernel, c->params, c->lanes);
-    cr_expect(eq(u64, walk.units, program->work_units_total), "%s/%s %s on %u lanes", c->suite, c->kernel, c->params, c->lanes);
+    cr_expect(eq(dbl, (double)walk.load_bytes, c->load), "%s/%s %s on %u lanes", c->suite, c->kernel,
+              c->params, c->lanes);
+    cr_expect(eq(dbl, (double)walk.store_bytes, c->store), "%s/%s %s on %u lanes", c->suite, c->kernel,
+              c->params, c->lanes);
+    cr_expect(eq(u64, walk.units, program->work_units_total), "%s/%s %s on %u lanes", c->suite, c->kernel,
+              c->params, c->lanes);
     struct walk again = walk_program(program, c->lanes, WALK_ALL, NULL, NULL);
     cr_expect(eq(u64, walk.hash, again.hash), "%s/%s is no function of its state", c->suite, c->kernel);
     kernel_plan_destroy(plan);
@@ -129,8 +139,8 @@ ParameterizedTestParameters(dense, matrix_work)
         { "gemm", "tile", "M=128;N=128;K=320;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;split_k=3", 32,
           2.0 * 128 * 128 * 320, 2 * 128 * 320 * 2, 3 * 128 * 128 * 4 },
         /* a batch */
-        { "gemm", "bmm", "b=5;M=64;N=64;K=64;dtype=fp16;tile_m=64;tile_n=64;tile_k=64", 32, 5 * 2.0 * 64 * 64 * 64,
-          5 * 2 * 64 * 64 * 2, 5 * 64 * 64 * 2 },
+        { "gemm", "bmm", "b=5;M=64;N=64;K=64;dtype=fp16;tile_m=64;tile_n=64;tile_k=64", 32,
+          5 * 2.0 * 64 * 64 * 64, 5 * 2 * 64 * 64 * 2, 5 * 64 * 64 * 2 },
         /* 2 heads of 256 queries in tiles of 128; 256 keys in tiles of 128; K and V read by both query tiles */
         { "attention", "sdpa_fwd", "b=1;h=2;s=256;d=64", 32, 2 * 2.0 * 2 * 256 * 256 * 64,
           2 * (256 * 128 + 2 * 2 * 256 * 128), 2 * 256 * (128 + 4) },
@@ -146,8 +156,9 @@ ParameterizedTestParameters(dense, matrix_work)
         { "attention", "sdpa_bwd", "b=1;h=2;s=256;d=64;launches=main", 32, 5 * 2.0 * 2 * 256 * 256 * 64,
           2 * (2 * 256 * 128 + 2 * (2 * 256 * 128 + 2 * 256 * 4)), 2 * 2 * 256 * 128 },
         /* causal: 4 query tiles see the first key tile, 2 the second */
-        { "attention", "sdpa_bwd", "b=1;h=2;s=256;d=64;causal=1;launches=main", 64, 5 * 2.0 * 2 * 6 * 64 * 128 * 64,
-          2 * (2 * 256 * 128 + 6 * 64 * (2 * 128 + 2 * 4)), 2 * 2 * 256 * 128 },
+        { "attention", "sdpa_bwd", "b=1;h=2;s=256;d=64;causal=1;launches=main", 64,
+          5 * 2.0 * 2 * 6 * 64 * 128 * 64, 2 * (2 * 256 * 128 + 6 * 64 * (2 * 128 + 2 * 4)),
+          2 * 2 * 256 * 128 },
     };
     return cr_make_param_array(struct matrix_case, cases, sizeof cases / sizeof cases[0]);
 }
@@ -161,15 +172,18 @@ ParameterizedTest(struct matrix_case *c, dense, matrix_work)
     cr_expect(zero(int, walk.problem[0]), "%s %s: %s", c->kernel, c->params, walk.problem);
     cr_expect(eq(dbl, sum.flops, c->flops), "%s %s on %u lanes", c->kernel, c->params, c->lanes);
     cr_expect(eq(dbl, (double)walk.load_bytes, c->load), "%s %s on %u lanes", c->kernel, c->params, c->lanes);
-    cr_expect(eq(dbl, (double)walk.store_bytes, c->store), "%s %s on %u lanes", c->kernel, c->params, c->lanes);
-    cr_expect(eq(u64, walk.units, program->work_units_total), "%s %s on %u lanes", c->kernel, c->params, c->lanes);
+    cr_expect(eq(dbl, (double)walk.store_bytes, c->store), "%s %s on %u lanes", c->kernel, c->params,
+              c->lanes);
+    cr_expect(eq(u64, walk.units, program->work_units_total), "%s %s on %u lanes", c->kernel, c->params,
+              c->lanes);
     kernel_plan_destroy(plan);
 }
 
 /* dQ: every query row of every (64 keys, query tile) pair, d additions: 2 heads x 6 pairs of tiles x 2 x 64 rows x 64. */
 Test(dense, backward_adds_dq_once_per_group_of_keys)
 {
-    struct kernel_plan *plan = walk_plan("attention", "sdpa_bwd", "b=1;h=2;s=256;d=64;causal=1;launches=main", 32);
+    struct kernel_plan *plan = walk_plan("attention", "sdpa_bwd", "b=1;h=2;s=256;d=64;causal=1;launches=main",
+                                         32);
     struct walk walk = walk_program(plan->launches[0].program, 32, WALK_ALL, NULL, NULL);
     cr_assert(eq(u64, walk.atomic_lanes, 2 * 6 * 2 * 64 * 64));
     kernel_plan_destroy(plan);
@@ -199,7 +213,8 @@ static void windows_add_up(const char *suite, const char *kernel, const char *pa
 
 Test(dense, windows_of_a_gemm_add_up)
 {
-    windows_add_up("gemm", "tile", "M=256;N=256;K=1280;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;stages=4", 7);
+    windows_add_up("gemm", "tile", "M=256;N=256;K=1280;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;stages=4",
+                   7);
 }
 
 Test(dense, windows_of_attention_add_up)

@@ -9,14 +9,14 @@
  * one EX2 and 7 (scale and subtract, dP - delta, product, two conversions, select, LDS addresses). A causal mask adds an
  * index comparison and a select, both at half rate, to every score: measured causal calls cost a third more per tile than
  * others, so these generated kernels do not single out the tiles on the diagonal. */
-#include <stdlib.h>
 #include "workloads/kernels/dense_internal.h"
+#include <stdlib.h>
 
 #define SPANS_PER_OP 64u
 #define KEPT_ROWS 128u
 #define GROUP_ROWS 64u /* of the kept tile, for each group of waves */
 #define THREADS 256u
-#define ITEM_STEPS 1u    /* what starting and storing an item costs, in steps: for dealing items alone */
+#define ITEM_STEPS 1u /* what starting and storing an item costs, in steps: for dealing items alone */
 #define ITEMS_MAX (1u << 24)
 #define ADD_BYTES 4096u /* that one atomic op covers */
 
@@ -31,13 +31,14 @@ struct flash {
     uint32_t kept, moving;                         /* rows of a tile */
     uint32_t stages, waves, lanes;
     bool causal, backward;
-    uint64_t tiles, items, section;                /* kept tiles per head; items: over batch and heads */
-    uint64_t *first_item, *item_list;              /* by workgroup: its items are list[first[w] .. first[w + 1]) */
+    uint64_t tiles, items, section;   /* kept tiles per head; items: over batch and heads */
+    uint64_t *first_item, *item_list; /* by workgroup: its items are list[first[w] .. first[w + 1]) */
     uint32_t kept_loads, moving_loads, kept_stores;
     struct row_tensor kept_in[2], moving_in[4], kept_out[2], accumulated;
-    uint64_t first_flops, second_flops, third_flops; /* matrix work of a wave before and after the exponentials, and
+    uint64_t first_flops, second_flops,
+        third_flops;    /* matrix work of a wave before and after the exponentials, and
                                                         after the waves have met (backward) */
-    uint32_t score_lds;                            /* P and dS through LDS, a wave and step */
+    uint32_t score_lds; /* P and dS through LDS, a wave and step */
     uint32_t score_valu, score_sfu, store_valu;
     uint8_t dtype;
 };
@@ -45,7 +46,8 @@ struct flash {
 /* ---- items ---- */
 
 struct item {
-    uint64_t head, row, first, count; /* head over the batch; first kept row; moving tiles [first, first + count) */
+    uint64_t head, row, first,
+        count; /* head over the batch; first kept row; moving tiles [first, first + count) */
 };
 
 /* Items in the order in which they are handed out: sections of heads that fill the workgroups twice, so that their K and V
@@ -65,13 +67,16 @@ static struct item item_at(const struct flash *flash, uint64_t index)
     if (!flash->causal) {
         return item_found;
     }
-    if (flash->backward) { /* queries from the first that sees this key on; the last query sees the last key */
+    if (flash
+            ->backward) { /* queries from the first that sees this key on; the last query sees the last key */
         uint64_t ahead = flash->kept_rows - flash->moving_rows; /* keys that every query sees */
         item->first = min_u64(all - 1, (item->row > ahead ? item->row - ahead : 0) / flash->moving);
         item->count = all - item->first;
     } else {
         uint64_t end = min_u64(item->row + flash->kept, flash->kept_rows);
-        uint64_t seen = end + flash->moving_rows > flash->kept_rows ? end + flash->moving_rows - flash->kept_rows : 1;
+        uint64_t seen = end + flash->moving_rows > flash->kept_rows
+                            ? end + flash->moving_rows - flash->kept_rows
+                            : 1;
         item->count = min_u64(all, ceil_div(seen, flash->moving));
     }
     return item_found;
@@ -161,8 +166,9 @@ static void add_row(const struct row_tensor *tensor, const struct flash *flash, 
 }
 
 /* The part-th op of `tensors` x rows [row, row + count) for a wave; false when there is none. */
-static bool rows_op(const struct flash *flash, const struct row_tensor *tensors, uint32_t tensor_count, uint64_t head,
-                    uint64_t rows, uint64_t row, uint64_t count, uint32_t wave, uint64_t part, struct wave_op *op)
+static bool rows_op(const struct flash *flash, const struct row_tensor *tensors, uint32_t tensor_count,
+                    uint64_t head, uint64_t rows, uint64_t row, uint64_t count, uint32_t wave, uint64_t part,
+                    struct wave_op *op)
 {
     uint64_t own = row < rows ? min_u64(count, rows - row) : 0, all = own * tensor_count;
     uint64_t first = all * wave / flash->waves + part * SPANS_PER_OP, end = all * (wave + 1) / flash->waves;
@@ -233,7 +239,8 @@ static void load_op(const struct walk *walk, const struct item *item, uint64_t s
 {
     const struct flash *flash = walk->flash;
     bool any = rows_op(flash, flash->moving_in, flash->moving_loads, item->head, flash->moving_rows,
-                       (item->first + step) * flash->moving, flash->moving, walk->state->wave, part, walk->op);
+                       (item->first + step) * flash->moving, flash->moving, walk->state->wave, part,
+                       walk->op);
     SIM_ASSERT(any, "load op %llu does not exist", (unsigned long long)part);
     load_begin(walk);
 }
@@ -242,8 +249,8 @@ static void load_op(const struct walk *walk, const struct item *item, uint64_t s
 static bool kept_op(const struct walk *walk, const struct item *item, uint64_t part)
 {
     const struct flash *flash = walk->flash;
-    if (!rows_op(flash, flash->kept_in, flash->kept_loads, item->head, flash->kept_rows, item->row, flash->kept,
-                 walk->state->wave, part, walk->op)) {
+    if (!rows_op(flash, flash->kept_in, flash->kept_loads, item->head, flash->kept_rows, item->row,
+                 flash->kept, walk->state->wave, part, walk->op)) {
         return false;
     }
     load_begin(walk);
@@ -342,7 +349,8 @@ static void matrix_op(const struct walk *walk, uint8_t wait, bool wait_matrix, u
 static bool add_op(const struct walk *walk, const struct item *item, uint64_t step, uint64_t part)
 {
     const struct flash *flash = walk->flash;
-    uint64_t tile = (item->first + step) * flash->moving, end = min_u64(flash->moving_rows, tile + flash->moving);
+    uint64_t tile = (item->first + step) * flash->moving,
+             end = min_u64(flash->moving_rows, tile + flash->moving);
     uint64_t rows = max_u64(1, ADD_BYTES / flash->accumulated.row_bytes), parts = ceil_div(end - tile, rows);
     uint64_t groups = ceil_div(min_u64(flash->kept, flash->kept_rows - item->row), GROUP_ROWS);
     if (part >= parts * groups) {
@@ -363,8 +371,8 @@ static bool add_op(const struct walk *walk, const struct item *item, uint64_t st
 static bool store_op(const struct walk *walk, const struct item *item)
 {
     const struct flash *flash = walk->flash;
-    if (!rows_op(flash, flash->kept_out, flash->kept_stores, item->head, flash->kept_rows, item->row, flash->kept,
-                 walk->state->wave, walk->state->r[5]++, walk->op)) {
+    if (!rows_op(flash, flash->kept_out, flash->kept_stores, item->head, flash->kept_rows, item->row,
+                 flash->kept, walk->state->wave, walk->state->r[5]++, walk->op)) {
         return false;
     }
     op_begin(walk->op, WAVE_STORE, WAVE_NO_WAIT);
@@ -433,7 +441,8 @@ static bool walk_phase(const struct walk *walk, const struct wave_window *window
     case PHASE_EPILOGUE:
         matrix_op(walk, WAVE_NO_WAIT, true, 0);
         op_work(walk->op, 20, flash->store_valu, SCORE_CHAIN_CYCLES);
-        walk->op->lds_bytes = 2 * flash->kept * flash->kept_stores * flash->kept_out[0].row_bytes / flash->waves;
+        walk->op->lds_bytes = 2 * flash->kept * flash->kept_stores * flash->kept_out[0].row_bytes /
+                              flash->waves;
         state->pc = PHASE_STORE;
         return true;
     case PHASE_STORE:
@@ -447,9 +456,7 @@ static bool walk_phase(const struct walk *walk, const struct wave_window *window
         op_work(walk->op, 4, 0, DRAIN_CYCLES);
         state->pc = PHASE_NEXT;
         return true;
-    default:
-        next_step(walk, &item);
-        return false;
+    default: next_step(walk, &item); return false;
     }
 }
 
@@ -492,8 +499,8 @@ static uint64_t wave_steps(const struct flash *flash, uint64_t workgroup)
     return steps;
 }
 
-static void flash_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                       struct wave_op *op)
+static void flash_next(const struct wave_program *program, const struct wave_window *window,
+                       struct wave_state *state, struct wave_op *op)
 {
     struct walk walk = { program->context, state, op, window->trip_limit };
     struct item item;
@@ -552,17 +559,19 @@ static bool check_attention(struct kernel_build *build, const struct attention_p
     if (build->machine->matrix_flops_per_cycle[WAVE_BF16] <= 0 && kernel_build_ok(build)) {
         kernel_fail(build, SIM_UNSUPPORTED, "the device has no matrix rate for bf16");
     }
-    double rows = (double)p->batch * ((double)p->heads * (double)p->rows + (double)p->kv_heads * (double)p->kv_rows);
+    double rows = (double)p->batch *
+                  ((double)p->heads * (double)p->rows + (double)p->kv_heads * (double)p->kv_rows);
     kernel_require_hbm(build, 2 * rows * (double)p->depth * p->bytes, "Q, K, V and O");
     return kernel_build_ok(build);
 }
 
-static struct row_tensor tensor(struct wave_program *program, const char *name, const struct attention_params *p,
-                                bool kv, uint64_t bytes)
+static struct row_tensor tensor(struct wave_program *program, const char *name,
+                                const struct attention_params *p, bool kv, uint64_t bytes)
 {
     uint64_t heads = kv ? p->kv_heads : p->heads, rows = kv ? p->kv_rows : p->rows;
     double size = (double)p->batch * (double)heads * (double)rows * (double)bytes;
-    return (struct row_tensor){ kernel_program_tensor(program, name, size), (uint32_t)heads, (uint32_t)bytes };
+    return (struct row_tensor){ kernel_program_tensor(program, name, size), (uint32_t)heads,
+                                (uint32_t)bytes };
 }
 
 /* Useful multiply-adds of one product, times 2: half the square (or the trapezoid) when causal. */
@@ -580,8 +589,11 @@ static void flash_tiles(struct kernel_build *build, struct flash *flash, struct 
                         const struct attention_params *p)
 {
     uint64_t row = p->depth * p->bytes, most = build->machine->lds_bytes_per_workgroup_max;
-    uint64_t given_kept = flash->backward ? p->tile_kv : p->tile_q, given = flash->backward ? p->tile_q : p->tile_kv;
-    uint64_t kept = given_kept > 0 ? given_kept : KEPT_ROWS, moving = given > 0 ? given : flash->backward ? 64 : 128;
+    uint64_t given_kept = flash->backward ? p->tile_kv : p->tile_q,
+             given = flash->backward ? p->tile_q : p->tile_kv;
+    uint64_t kept = given_kept > 0 ? given_kept : KEPT_ROWS, moving = given > 0         ? given
+                                                                      : flash->backward ? 64
+                                                                                        : 128;
     while (given == 0 && moving > 16 && kept * flash->kept_loads * row + 4 * moving * row > most) {
         moving /= 2;
     }
@@ -597,7 +609,8 @@ static void flash_tiles(struct kernel_build *build, struct flash *flash, struct 
     kernel_require_lds(build, program->lds_bytes);
 }
 
-static void flash_finish(struct kernel_build *build, struct wave_program *program, const struct attention_params *p)
+static void flash_finish(struct kernel_build *build, struct wave_program *program,
+                         const struct attention_params *p)
 {
     struct flash *flash = program->context;
     uint64_t threads = THREADS;
@@ -619,17 +632,20 @@ static void flash_finish(struct kernel_build *build, struct wave_program *progra
     program->waves_per_workgroup = flash->waves + flash->backward;
     flash->section = ceil_div(2 * program->workgroups, flash->tiles);
     deal_items(flash, program);
-    program->registers_per_lane = 168; /* of the launch; consumers take more from the waves that only move data */
+    program->registers_per_lane =
+        168; /* of the launch; consumers take more from the waves that only move data */
     uint64_t product = 2ull * flash->kept * flash->moving * p->depth / flash->waves;
     double scores = (double)flash->kept * flash->moving / (double)threads;
     double outputs = (double)flash->kept * (double)p->depth / (double)threads;
     flash->first_flops = flash->backward ? 2 * product : product;
     flash->second_flops = product;
     flash->third_flops = flash->backward ? 2 * product : 0;
-    double handed = (double)flash->moving * (double)p->depth * 4 / flash->waves; /* dQ on its way to the writer */
+    double handed = (double)flash->moving * (double)p->depth * 4 /
+                    flash->waves; /* dQ on its way to the writer */
     flash->score_lds = (uint32_t)(scores * flash->lanes * 2 * p->bytes + 2 * handed);
     flash->score_sfu = slots16(scores);
-    flash->score_valu = slots16((flash->backward ? 7 * scores : 5 * scores + outputs) + (p->causal ? MASK_SLOTS * scores : 0));
+    flash->score_valu = slots16((flash->backward ? 7 * scores : 5 * scores + outputs) +
+                                (p->causal ? MASK_SLOTS * scores : 0));
     flash->store_valu = slots16(outputs * (flash->backward ? 3 : 2));
     uint64_t units = 0, longest = 0;
     for (uint64_t w = 0; w < program->workgroups; w++) {
@@ -699,11 +715,17 @@ static void add_dot_do_o(struct kernel_build *build, const struct attention_para
     pass->valu = 3;
     pass->access_issue = 4;
     pass->operand_count = 3;
-    pass->operands[0] = (struct dense_pass_operand){ kernel_program_tensor(program, "do", elements * p->bytes), p->bytes, false, false };
-    pass->operands[1] = (struct dense_pass_operand){ kernel_program_tensor(program, "o", elements * p->bytes), p->bytes, false, false };
-    pass->operands[2] = (struct dense_pass_operand){ kernel_program_tensor(program, "dq32", elements * 4), 4, true, false };
+    pass->operands[0] = (struct dense_pass_operand){
+        kernel_program_tensor(program, "do", elements * p->bytes), p->bytes, false, false
+    };
+    pass->operands[1] = (struct dense_pass_operand){ kernel_program_tensor(program, "o", elements * p->bytes),
+                                                     p->bytes, false, false };
+    pass->operands[2] = (struct dense_pass_operand){ kernel_program_tensor(program, "dq32", elements * 4), 4,
+                                                     true, false };
     pass->after = (struct dense_combine){ .issue = 4, .valu = 4, .latency_cycles = 100 };
-    rows->results[0] = (struct dense_row_result){ kernel_program_tensor(program, "delta", (double)rows->rows * 4), 4 };
+    rows->results[0] = (struct dense_row_result){
+        kernel_program_tensor(program, "delta", (double)rows->rows * 4), 4
+    };
     dense_rows_finish(program, build->machine);
     program->flops = 2 * elements;
     add_attention(build, program);
@@ -801,15 +823,17 @@ static void build_convert_dq(struct kernel_build *build)
     }
 }
 
-#define ATTENTION_HELP                                                                                                \
-    "b, h (query heads), s, d, causal (0|1; 0), kv_heads (h), s_kv (s), dtype (bf16|fp16; bf16), tile_q, tile_kv, "   \
+#define ATTENTION_HELP                                                                                     \
+    "b, h (query heads), s, d, causal (0|1; 0), kv_heads (h), s_kv (s), dtype (bf16|fp16; bf16), tile_q, " \
+    "tile_kv, "                                                                                            \
     "stages (by rule), cache (flushed|own|clean|produced; own)"
 
 const struct kernel_definition dense_attention_kernels[] = {
     { "attention", "sdpa_fwd", "flash attention, forward", ATTENTION_HELP, build_sdpa_fwd },
     { "attention", "sdpa_bwd", "flash attention, backward: row sums, main kernel, conversion of dQ",
       ATTENTION_HELP ", launches (all|main; all)", build_sdpa_bwd },
-    { "attention", "dot_do_o", "row sums of dO x O, and dQ cleared", "b, h, s, d, cache (own)", build_dot_do_o },
+    { "attention", "dot_do_o", "row sums of dO x O, and dQ cleared", "b, h, s, d, cache (own)",
+      build_dot_do_o },
     { "attention", "convert_dq", "fp32 dQ to 16 bits", "b, h, s, d, cache (own)", build_convert_dq },
     { NULL, NULL, NULL, NULL, NULL },
 };

@@ -20,7 +20,8 @@ static uint64_t split_of(const struct dense_columns *columns, const struct wave_
 }
 
 /* The row that row of lanes `y` reads in access `u` of a trip; may lie beyond the end. */
-static uint64_t row_of(const struct dense_columns *columns, const struct wave_state *state, uint32_t y, uint32_t u)
+static uint64_t row_of(const struct dense_columns *columns, const struct wave_state *state, uint32_t y,
+                       uint32_t u)
 {
     return state->trip * columns->trip_stride + split_of(columns, state) * columns->split_stride +
            y * columns->wave_stride + u * columns->unroll_stride;
@@ -44,8 +45,10 @@ static uint32_t access_spans(const struct dense_columns *columns, const struct w
         for (uint32_t y = state->wave * group; y < (state->wave + 1) * group && y < columns->height; y++) {
             uint64_t row = row_of(columns, state, y, u), index = row * columns->columns + first;
             if (row < columns->rows) {
-                bool fits = busy == 0 ? op_span_apart(op, operand->base + index * operand->bytes, count * operand->bytes)
-                                      : op_span(op, operand->base + index * operand->bytes, count * operand->bytes);
+                bool fits = busy == 0
+                                ? op_span_apart(op, operand->base + index * operand->bytes,
+                                                count * operand->bytes)
+                                : op_span(op, operand->base + index * operand->bytes, count * operand->bytes);
                 SIM_ASSERT(fits, "an access needs more than %d spans", WAVE_SPANS_MAX);
                 busy++;
             }
@@ -55,7 +58,8 @@ static uint32_t access_spans(const struct dense_columns *columns, const struct w
 }
 
 /* Lanes 0..unroll-1 load the values of the wave's rows of a trip; one instruction per tensor. */
-static void scalar_spans(const struct dense_columns *columns, const struct wave_state *state, struct wave_op *op)
+static void scalar_spans(const struct dense_columns *columns, const struct wave_state *state,
+                         struct wave_op *op)
 {
     uint64_t row = row_of(columns, state, state->wave * rows_of_lanes(columns), 0);
     if (row >= columns->rows) {
@@ -98,8 +102,8 @@ static uint32_t busy_accesses(const struct dense_columns *columns, const struct 
 }
 
 /* r[0] cursor in the trip, r[1] set once the trip's loads are out. */
-static bool trip_step(const struct dense_columns *columns, const struct wave_window *window, struct wave_state *state,
-                      struct wave_op *op)
+static bool trip_step(const struct dense_columns *columns, const struct wave_window *window,
+                      struct wave_state *state, struct wave_op *op)
 {
     while (state->trip < min_u64(columns->trips, window->trip_limit)) {
         if (state->r[0] < columns->unroll && load_step(columns, state, op)) {
@@ -120,14 +124,16 @@ static bool trip_step(const struct dense_columns *columns, const struct wave_win
     return false;
 }
 
-static void result_step(const struct dense_columns *columns, const struct wave_state *state, struct wave_op *op)
+static void result_step(const struct dense_columns *columns, const struct wave_state *state,
+                        struct wave_op *op)
 {
     uint64_t first, count = strip_columns(columns, state->workgroup % columns->strips, &first);
     uint64_t split = split_of(columns, state);
     bool stores = columns->partial || (state->wave == 0 && split + 1 == splits(columns));
     for (uint32_t i = 0; i < columns->result_count && stores; i++) {
         uint64_t row = columns->partial ? split * columns->height + state->wave * rows_of_lanes(columns) : 0;
-        op_span_apart(op, columns->results[i].base + (row * columns->columns + first) * columns->results[i].bytes,
+        op_span_apart(op,
+                      columns->results[i].base + (row * columns->columns + first) * columns->results[i].bytes,
                       count * columns->results[i].bytes);
     }
     op_begin(op, op->span_count > 0 ? WAVE_STORE : WAVE_COMPUTE, 0);
@@ -137,8 +143,8 @@ static void result_step(const struct dense_columns *columns, const struct wave_s
 }
 
 /* pc: 0 start, 1 trips, 2 combine, 3 barriers, 4 meeting, 5 result, 6 end. */
-static void columns_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                         struct wave_op *op)
+static void columns_next(const struct wave_program *program, const struct wave_window *window,
+                         struct wave_state *state, struct wave_op *op)
 {
     const struct dense_columns *columns = program->context;
     if (state->pc == 0) {
@@ -154,7 +160,8 @@ static void columns_next(const struct wave_program *program, const struct wave_w
     if (state->pc == 2) {
         state->pc = 3;
         op_begin(op, WAVE_COMPUTE, 0);
-        op_work(op, columns->start_issue + columns->after.issue, columns->after.valu, columns->after.latency_cycles);
+        op_work(op, columns->start_issue + columns->after.issue, columns->after.valu,
+                columns->after.latency_cycles);
         op->lds_bytes = columns->after.lds_bytes;
         return;
     }
@@ -209,12 +216,14 @@ void dense_columns_finish(struct wave_program *program, const struct kernel_mach
 {
     struct dense_columns *columns = program->context;
     columns->lanes = machine->lanes;
-    SIM_ASSERT(columns->width <= columns->lanes, "program %s: strips of %u lanes", program->name, columns->width);
+    SIM_ASSERT(columns->width <= columns->lanes, "program %s: strips of %u lanes", program->name,
+               columns->width);
     columns->strips = ceil_div(columns->columns, (uint64_t)columns->width * columns->vector);
     columns->trips = ceil_div(columns->rows, columns->trip_stride);
     uint32_t waves = (uint32_t)ceil_div((uint64_t)columns->width * columns->height, columns->lanes);
     program->workgroups = columns->strips * splits(columns);
     program->waves_per_workgroup = waves;
     program->trips_per_wave = columns->trips >= 16 ? columns->trips : 0;
-    program->work_units_total = columns->strips * (busy_trips(columns, waves) + (uint64_t)splits(columns) * waves);
+    program->work_units_total = columns->strips *
+                                (busy_trips(columns, waves) + (uint64_t)splits(columns) * waves);
 }

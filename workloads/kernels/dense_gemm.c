@@ -11,7 +11,6 @@
  *
  * Neighbouring workgroups of a cluster share tiles: each loads its part and the hardware delivers it to all.
  * The tile rule weighs rounds of tiles over the units, matrix time and operand time of a step; see tile_cost. */
-#include <stdio.h>
 #include "workloads/kernels/dense_internal.h"
 
 /* Share of the matrix rate that instructions with register operands reach. Luo et al., Dissecting the NVIDIA Hopper
@@ -24,11 +23,11 @@ enum gemm_style { GEMM_AUTO, GEMM_ASYNC, GEMM_COPIES, GEMM_REGISTER };
 
 /* How a number type runs: its own unit, or what it is emulated by. */
 struct matrix_type {
-    uint32_t bytes;      /* of an operand element in memory */
-    uint32_t out_bytes;  /* of a result element, unless given */
-    uint8_t dtype;       /* enum wave_dtype that runs it */
-    double products;     /* products per useful product */
-    double rate;         /* FLOP per cycle and unit */
+    uint32_t bytes;     /* of an operand element in memory */
+    uint32_t out_bytes; /* of a result element, unless given */
+    uint8_t dtype;      /* enum wave_dtype that runs it */
+    double products;    /* products per useful product */
+    double rate;        /* FLOP per cycle and unit */
 };
 
 /* One operand in memory: `k_major` rows run along K. */
@@ -46,15 +45,15 @@ struct gemm {
     uint64_t m, n, k, batch;
     struct gemm_tile tile;
     struct gemm_operand a, b;
-    uint64_t c;               /* first address of the result, or of the partial results */
+    uint64_t c; /* first address of the result, or of the partial results */
     uint32_t bytes, c_bytes;
-    uint64_t steps;           /* of K per item */
+    uint64_t steps;                                 /* of K per item */
     uint64_t clusters_m, clusters_n, items, rounds; /* items: clusters of tiles, over batch and split */
-    uint64_t group;           /* rows of clusters walked together */
+    uint64_t group;                                 /* rows of clusters walked together */
     uint32_t waves, lanes;
     enum gemm_style style;
     uint8_t dtype;
-    uint64_t step_flops;      /* matrix work of a wave in a step */
+    uint64_t step_flops; /* matrix work of a wave in a step */
     uint32_t step_issue, step_valu, step_lds;
     uint32_t store_valu;
 };
@@ -73,8 +72,8 @@ static uint32_t cluster_size(const struct gemm_tile *tile)
 
 /* Which item a workgroup has in a round; false beyond the last. Tiles are walked in groups of `group` rows of clusters, so
  * that workgroups that run together share rows of A and columns of B in the caches. */
-static bool item_of(const struct gemm *gemm, const struct wave_program *program, uint64_t workgroup, uint64_t round,
-                    struct item *item)
+static bool item_of(const struct gemm *gemm, const struct wave_program *program, uint64_t workgroup,
+                    uint64_t round, struct item *item)
 {
     uint32_t cluster = cluster_size(&gemm->tile), rank = (uint32_t)(workgroup % cluster);
     uint64_t index = round * (program->workgroups / cluster) + workgroup / cluster;
@@ -102,10 +101,11 @@ struct step {
     bool last; /* of its item */
 };
 
-static bool step_of(const struct gemm *gemm, const struct wave_program *program, uint64_t workgroup, uint64_t trip,
-                    struct step *step)
+static bool step_of(const struct gemm *gemm, const struct wave_program *program, uint64_t workgroup,
+                    uint64_t trip, struct step *step)
 {
-    if (trip >= gemm->rounds * gemm->steps || !item_of(gemm, program, workgroup, trip / gemm->steps, &step->item)) {
+    if (trip >= gemm->rounds * gemm->steps ||
+        !item_of(gemm, program, workgroup, trip / gemm->steps, &step->item)) {
         return false;
     }
     uint64_t own = trip % gemm->steps;
@@ -138,21 +138,22 @@ static struct lines operand_lines(const struct gemm_operand *operand, const stru
         return (struct lines){ first * operand->pitch + step->k, count, step->k_count };
     }
     uint64_t part = ceil_div(step->k_count, shares), first = min_u64(step->k_count, share * part);
-    return (struct lines){ (step->k + first) * operand->pitch + from, min_u64(part, step->k_count - first), end - from };
+    return (struct lines){ (step->k + first) * operand->pitch + from, min_u64(part, step->k_count - first),
+                           end - from };
 }
 
 static struct lines a_lines(const struct gemm *gemm, const struct step *step)
 {
-    struct lines lines = operand_lines(&gemm->a, step, step->item.row, gemm->tile.m, gemm->m, step->item.rank_n,
-                                       gemm->tile.cluster_n);
+    struct lines lines = operand_lines(&gemm->a, step, step->item.row, gemm->tile.m, gemm->m,
+                                       step->item.rank_n, gemm->tile.cluster_n);
     lines.first += step->item.batch * gemm->a.batch_stride;
     return lines;
 }
 
 static struct lines b_lines(const struct gemm *gemm, const struct step *step)
 {
-    struct lines lines = operand_lines(&gemm->b, step, step->item.column, gemm->tile.n, gemm->n, step->item.rank_m,
-                                       gemm->tile.cluster_m);
+    struct lines lines = operand_lines(&gemm->b, step, step->item.column, gemm->tile.n, gemm->n,
+                                       step->item.rank_m, gemm->tile.cluster_m);
     lines.first += step->item.batch * gemm->b.batch_stride;
     return lines;
 }
@@ -165,8 +166,8 @@ static void wave_share(const struct gemm *gemm, uint32_t wave, uint64_t lines, u
 }
 
 /* Load ops that step `trip` takes in a wave. */
-static uint64_t load_ops(const struct gemm *gemm, const struct wave_program *program, const struct wave_state *state,
-                         uint64_t trip)
+static uint64_t load_ops(const struct gemm *gemm, const struct wave_program *program,
+                         const struct wave_state *state, uint64_t trip)
 {
     struct step step;
     uint64_t first, end;
@@ -178,8 +179,8 @@ static uint64_t load_ops(const struct gemm *gemm, const struct wave_program *pro
 }
 
 /* The part-th op of the loads of a step. */
-static void load_spans(const struct gemm *gemm, const struct wave_program *program, const struct wave_state *state,
-                       uint64_t trip, uint64_t part, struct wave_op *op)
+static void load_spans(const struct gemm *gemm, const struct wave_program *program,
+                       const struct wave_state *state, uint64_t trip, uint64_t part, struct wave_op *op)
 {
     struct step step;
     uint64_t first, end;
@@ -251,7 +252,8 @@ static void matrix_step(const struct walk *walk)
 }
 
 /* Rows of the tile that a wave stores. */
-static void store_rows(const struct gemm *gemm, const struct item *item, uint32_t wave, uint64_t *first, uint64_t *end)
+static void store_rows(const struct gemm *gemm, const struct item *item, uint32_t wave, uint64_t *first,
+                       uint64_t *end)
 {
     *first = min_u64(gemm->m, item->row + (uint64_t)gemm->tile.m * wave / gemm->waves);
     *end = min_u64(gemm->m, item->row + (uint64_t)gemm->tile.m * (wave + 1) / gemm->waves);
@@ -262,7 +264,8 @@ static bool store_step(const struct walk *walk)
     const struct gemm *gemm = walk->gemm;
     struct item item;
     uint64_t first, end;
-    bool exists = item_of(gemm, walk->program, walk->state->workgroup, walk->state->trip / gemm->steps, &item);
+    bool exists = item_of(gemm, walk->program, walk->state->workgroup, walk->state->trip / gemm->steps,
+                          &item);
     SIM_ASSERT(exists, "store of an item that does not exist");
     store_rows(gemm, &item, walk->state->wave, &first, &end);
     uint64_t row = first + walk->state->r[3] * SPANS_PER_OP;
@@ -343,8 +346,8 @@ static bool walk_phase(const struct walk *walk)
     }
 }
 
-static void gemm_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                      struct wave_op *op)
+static void gemm_next(const struct wave_program *program, const struct wave_window *window,
+                      struct wave_state *state, struct wave_op *op)
 {
     const struct gemm *gemm = program->context;
     if (state->pc == 0) {
@@ -363,11 +366,11 @@ static void gemm_next(const struct wave_program *program, const struct wave_wind
 
 /* ---- the tile rule ---- */
 
-#define UNIT_FILL_RATE 40.0   /* operand bytes per cycle that a unit can count on from L2 when all ask */
-#define LDS_RATE 128.0        /* bytes per cycle that LDS feeds the matrix unit with */
-#define OVERLAP_LOSS 0.25    /* of the shorter of operand and matrix time that is not hidden behind the longer */
+#define UNIT_FILL_RATE 40.0 /* operand bytes per cycle that a unit can count on from L2 when all ask */
+#define LDS_RATE 128.0      /* bytes per cycle that LDS feeds the matrix unit with */
+#define OVERLAP_LOSS 0.25 /* of the shorter of operand and matrix time that is not hidden behind the longer */
 #define TILE_START_CYCLES 1200.0 /* first operands of a tile, and its store */
-#define SPLIT_CYCLES 4000.0   /* the launch that adds partial results up */
+#define SPLIT_CYCLES 4000.0      /* the launch that adds partial results up */
 
 struct shape {
     uint64_t m, n, k, batch;
@@ -383,7 +386,10 @@ static double step_cycles(const struct shape *shape, const struct gemm_tile *til
 {
     double wide = tile->m > tile->n ? tile->m : tile->n, narrow = tile->m > tile->n ? tile->n : tile->m;
     double flops = 2.0 * tile->m * tile->n * tile->k * shape->type.products;
-    double multiply = flops / (shape->type.rate * (shape->style == GEMM_ASYNC || shape->type.dtype == WAVE_FP32 ? 1 : shape->register_rate));
+    double multiply = flops /
+                      (shape->type.rate * (shape->style == GEMM_ASYNC || shape->type.dtype == WAVE_FP32
+                                               ? 1
+                                               : shape->register_rate));
     double read = wide / 64 * (64 + narrow) * tile->k * shape->type.bytes / LDS_RATE;
     return multiply > read ? multiply : read;
 }
@@ -395,14 +401,16 @@ static uint32_t tile_lds(const struct shape *shape, const struct gemm_tile *tile
 
 static double tile_cost(const struct shape *shape, const struct gemm_tile *tile)
 {
-    double tiles = (double)(ceil_div(shape->m, tile->m) * ceil_div(shape->n, tile->n) * shape->batch) * tile->split;
+    double tiles = (double)(ceil_div(shape->m, tile->m) * ceil_div(shape->n, tile->n) * shape->batch) *
+                   tile->split;
     uint64_t per_unit = max_u64(1, min_u64(8, shape->lds_bytes / tile_lds(shape, tile)));
     double steps = (double)ceil_div(ceil_div(shape->k, tile->k), tile->split);
     double fetched = (double)tile->m / tile->cluster_n + (double)tile->n / tile->cluster_m;
     double fill = fetched * tile->k * shape->type.bytes / UNIT_FILL_RATE, matrix = step_cycles(shape, tile);
     double rounds = (double)ceil_div((uint64_t)tiles, (uint64_t)shape->units);
     double longer = fill > matrix ? fill : matrix, shorter = fill > matrix ? matrix : fill;
-    double cycles = rounds * (steps * (longer + OVERLAP_LOSS * shorter) + TILE_START_CYCLES / (double)per_unit) +
+    double cycles = rounds *
+                        (steps * (longer + OVERLAP_LOSS * shorter) + TILE_START_CYCLES / (double)per_unit) +
                     TILE_START_CYCLES;
     double c_bytes = (double)(shape->m * shape->n * shape->batch);
     double stores = c_bytes * (tile->split > 1 ? 8.0 * tile->split : shape->type.out_bytes);
@@ -431,8 +439,10 @@ static void cluster_for(const struct shape *shape, struct gemm_tile *tile)
 
 static bool tile_is_possible(const struct shape *shape, const struct gemm_tile *tile)
 {
-    bool accumulators = (uint64_t)tile->m * tile->n <= (uint64_t)shape->lanes * 1024; /* 128 (256) a lane, 256 lanes */
-    bool wide = tile->m >= 64 || tile->n >= 64 || (tile->m >= 32 && tile->n >= 32 && shape->style != GEMM_ASYNC);
+    bool accumulators = (uint64_t)tile->m * tile->n <=
+                        (uint64_t)shape->lanes * 1024; /* 128 (256) a lane, 256 lanes */
+    bool wide = tile->m >= 64 || tile->n >= 64 ||
+                (tile->m >= 32 && tile->n >= 32 && shape->style != GEMM_ASYNC);
     return accumulators && wide && tile_lds(shape, tile) <= shape->lds_bytes;
 }
 
@@ -456,8 +466,9 @@ static struct gemm_tile choose_tile(const struct shape *shape, struct gemm_tile 
                 if (given.cluster_m == 0) {
                     cluster_for(shape, &tile);
                 }
-                double cost = tile_is_possible(shape, &tile) || (given.m != 0 && given.n != 0) ? tile_cost(shape, &tile)
-                                                                                              : -1;
+                double cost = tile_is_possible(shape, &tile) || (given.m != 0 && given.n != 0)
+                                  ? tile_cost(shape, &tile)
+                                  : -1;
                 if (cost >= 0 && (best_cost < 0 || cost < best_cost)) {
                     best = tile;
                     best_cost = cost;
@@ -481,8 +492,11 @@ static struct matrix_type matrix_type(struct kernel_build *build, int choice)
     static const uint8_t dtypes[] = { WAVE_BF16, WAVE_FP16, WAVE_TF32, WAVE_FP32, WAVE_FP8 };
     static const uint32_t bytes[] = { 2, 2, 4, 4, 1 };
     const double *rates = build->machine->matrix_flops_per_cycle;
-    struct matrix_type type = { .bytes = bytes[choice], .out_bytes = bytes[choice] < 2 ? 2 : bytes[choice],
-                                .dtype = dtypes[choice], .products = 1, .rate = rates[dtypes[choice]] };
+    struct matrix_type type = { .bytes = bytes[choice],
+                                .out_bytes = bytes[choice] < 2 ? 2 : bytes[choice],
+                                .dtype = dtypes[choice],
+                                .products = 1,
+                                .rate = rates[dtypes[choice]] };
     if (type.rate <= 0 && choice == TYPE_FP16) {
         type.rate = rates[WAVE_BF16];
     }
@@ -490,8 +504,9 @@ static struct matrix_type matrix_type(struct kernel_build *build, int choice)
         type.dtype = WAVE_BF16;
         type.rate = rates[WAVE_BF16];
         type.products = choice == TYPE_TF32 ? 3 : 1;
-        kernel_assume(build, choice == TYPE_TF32 ? "tf32 has no matrix rate here: emulated by three bf16 products"
-                                                 : "fp8 has no matrix rate here: widened to bf16");
+        kernel_assume(build, choice == TYPE_TF32
+                                 ? "tf32 has no matrix rate here: emulated by three bf16 products"
+                                 : "fp8 has no matrix rate here: widened to bf16");
     }
     if (type.rate <= 0) {
         kernel_fail(build, SIM_UNSUPPORTED, "the device has no matrix rate for this dtype");
@@ -526,8 +541,8 @@ static void read_tile(struct kernel_build *build, struct gemm_params *p)
 /* Bytes that one lane's copy can move: the common alignment of the rows of A, B and C, at most 16. */
 static uint32_t copy_width(const struct gemm_params *p, struct matrix_type type, uint32_t out_bytes)
 {
-    uint64_t rows[] = { (p->trans < 2 ? p->k : p->m) * type.bytes, (p->trans % 2 == 0 ? p->k : p->n) * type.bytes,
-                        p->n * out_bytes };
+    uint64_t rows[] = { (p->trans < 2 ? p->k : p->m) * type.bytes,
+                        (p->trans % 2 == 0 ? p->k : p->n) * type.bytes, p->n * out_bytes };
     uint32_t width = 16;
     for (int i = 0; i < 3; i++) {
         while (rows[i] % width != 0) {
@@ -537,12 +552,20 @@ static uint32_t copy_width(const struct gemm_params *p, struct matrix_type type,
     return width > type.bytes ? width : type.bytes;
 }
 
-static struct shape shape_for(struct kernel_build *build, const struct gemm_params *p, struct matrix_type type)
+static struct shape shape_for(struct kernel_build *build, const struct gemm_params *p,
+                              struct matrix_type type)
 {
     struct shape shape = {
-        .m = p->m, .n = p->n, .k = p->k, .batch = p->batch, .type = type, .units = build->machine->units,
-        .lanes = build->machine->lanes, .lds_bytes = build->machine->lds_bytes_per_workgroup_max,
-        .multicast = build->machine->multicast_units, .register_rate = p->register_rate,
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .batch = p->batch,
+        .type = type,
+        .units = build->machine->units,
+        .lanes = build->machine->lanes,
+        .lds_bytes = build->machine->lds_bytes_per_workgroup_max,
+        .multicast = build->machine->multicast_units,
+        .register_rate = p->register_rate,
         .style = (enum gemm_style)p->style,
     };
     shape.type.out_bytes = p->out_bytes != 0 ? p->out_bytes : type.out_bytes;
@@ -561,15 +584,17 @@ static uint64_t raster_group(const struct gemm *gemm, uint64_t clusters)
 {
     /* A near-square patch of the result runs at once: as many rows of clusters as make it so. */
     uint64_t rows = 1;
-    double height = (double)gemm->tile.m * gemm->tile.cluster_m, width = (double)gemm->tile.n * gemm->tile.cluster_n;
-    while (rows < gemm->clusters_m && (double)(rows + 1) * (double)(rows + 1) * height / width <= (double)clusters) {
+    double height = (double)gemm->tile.m * gemm->tile.cluster_m,
+           width = (double)gemm->tile.n * gemm->tile.cluster_n;
+    while (rows < gemm->clusters_m &&
+           (double)(rows + 1) * (double)(rows + 1) * height / width <= (double)clusters) {
         rows++;
     }
     return rows;
 }
 
-static void set_operand(struct gemm_operand *operand, struct wave_program *program, const char *name, bool k_major,
-                        uint64_t k, uint64_t other, uint64_t batch, uint32_t bytes)
+static void set_operand(struct gemm_operand *operand, struct wave_program *program, const char *name,
+                        bool k_major, uint64_t k, uint64_t other, uint64_t batch, uint32_t bytes)
 {
     operand->k_major = k_major;
     operand->pitch = k_major ? k : other;
@@ -585,19 +610,23 @@ static void set_step_cost(struct gemm *gemm, const struct shape *shape)
     gemm->step_flops = (uint64_t)(step_cycles(shape, tile) * shape->type.rate / gemm->waves);
     gemm->step_issue = 6;
     if (shape->type.dtype == WAVE_FP32) {
-        gemm->step_flops += gemm->step_flops / 8; /* LDS reads and addresses take 8 slots beside 64 multiply-adds */
+        gemm->step_flops += gemm->step_flops /
+                            8; /* LDS reads and addresses take 8 slots beside 64 multiply-adds */
     }
     if (gemm->style == GEMM_ASYNC) {
         return;
     }
-    double accesses = (double)(tile->m + tile->n) * tile->k * gemm->bytes / (double)(gemm->waves * gemm->lanes * shape->width);
+    double accesses = (double)(tile->m + tile->n) * tile->k * gemm->bytes /
+                      (double)(gemm->waves * gemm->lanes * shape->width);
     double ops = (double)ceil_div(ceil_div(tile->m + tile->n, gemm->waves), SPANS_PER_OP);
     gemm->step_valu = slots16(accesses * (gemm->style == GEMM_REGISTER ? 28 : 6) / ops);
     uint64_t wide = max_u64(tile->m, tile->n), narrow = min_u64(tile->m, tile->n);
-    gemm->step_lds = (uint32_t)((tile->m + tile->n + ceil_div(wide, 64) * (64 + narrow)) * tile->k * gemm->bytes / gemm->waves);
+    gemm->step_lds = (uint32_t)((tile->m + tile->n + ceil_div(wide, 64) * (64 + narrow)) * tile->k *
+                                gemm->bytes / gemm->waves);
 }
 
-static void set_items(struct gemm *gemm, struct wave_program *program, const struct shape *shape, uint64_t workgroups)
+static void set_items(struct gemm *gemm, struct wave_program *program, const struct shape *shape,
+                      uint64_t workgroups)
 {
     const struct gemm_tile *tile = &gemm->tile;
     uint32_t cluster = cluster_size(tile);
@@ -629,7 +658,8 @@ static uint64_t steps_total(const struct gemm *gemm)
     return steps * gemm->clusters_m * gemm->clusters_n * gemm->batch * cluster_size(&gemm->tile);
 }
 
-static struct wave_program *gemm_program(const struct gemm_params *p, const struct shape *shape, struct gemm_tile tile)
+static struct wave_program *gemm_program(const struct gemm_params *p, const struct shape *shape,
+                                         struct gemm_tile tile)
 {
     struct wave_program *program = kernel_program_create("gemm", sizeof(struct gemm), gemm_next);
     struct gemm *gemm = program->context;
@@ -648,11 +678,13 @@ static struct wave_program *gemm_program(const struct gemm_params *p, const stru
     set_operand(&gemm->a, program, "a", a_k_major, p->k, p->m, p->batch, gemm->bytes);
     set_operand(&gemm->b, program, "b", b_k_major, p->k, p->n, p->batch, gemm->bytes);
     gemm->c_bytes = tile.split > 1 ? 4 : shape->type.out_bytes;
-    gemm->c = kernel_program_tensor(program, "c", (double)p->m * (double)p->n * (double)p->batch * tile.split * gemm->c_bytes);
+    gemm->c = kernel_program_tensor(
+        program, "c", (double)p->m * (double)p->n * (double)p->batch * tile.split * gemm->c_bytes);
     set_items(gemm, program, shape, p->workgroups);
     set_step_cost(gemm, shape);
     gemm->store_valu = slots16((double)tile.m * tile.n / threads * (p->bias ? 3.0 : 2.0));
-    program->registers_per_lane = (uint32_t)min_u64(shape->lanes * 8 - 2, (uint64_t)tile.m * tile.n / threads + 40);
+    program->registers_per_lane = (uint32_t)min_u64(shape->lanes * 8 - 2,
+                                                    (uint64_t)tile.m * tile.n / threads + 40);
     program->lds_bytes = tile_lds(shape, &tile);
     program->work_units_total = steps_total(gemm) * gemm->waves;
     /* Steps cost alike, so a sample may take any; workgroups with one tile more end later and may bound the kernel. */
@@ -665,7 +697,8 @@ static struct wave_program *gemm_program(const struct gemm_params *p, const stru
 }
 
 /* splitKreduce: workgroups of 512 add the partial results, two elements a lane, all splits in flight. */
-static void add_split_reduction(struct kernel_build *build, const struct gemm_params *p, uint32_t split, uint32_t out_bytes)
+static void add_split_reduction(struct kernel_build *build, const struct gemm_params *p, uint32_t split,
+                                uint32_t out_bytes)
 {
     struct dense_map *map;
     struct wave_program *program = dense_map_create("split_k_reduction", &map);
@@ -679,7 +712,8 @@ static void add_split_reduction(struct kernel_build *build, const struct gemm_pa
     map->valu = split + 1.0;
     uint64_t partial = kernel_program_tensor(program, "partial", elements * 4 * split);
     for (uint32_t i = 0; i < split; i++) {
-        map->operands[map->load_count++] = (struct dense_operand){ .base = partial + i * map->elements * 4, .bytes = 4 };
+        map->operands[map->load_count++] = (struct dense_operand){ .base = partial + i * map->elements * 4,
+                                                                   .bytes = 4 };
     }
     dense_map_store(program, "c", out_bytes, elements);
     dense_map_finish(program, build->machine);
@@ -698,8 +732,9 @@ static void check_tile(struct kernel_build *build, const struct shape *shape, co
                     DENSE_OPERANDS_MAX - 1);
     }
     if (tile->split > ceil_div(shape->k, tile->k)) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "split_k=%u is not valid: K=%llu has %llu steps of tile_k=%u", tile->split,
-                    (unsigned long long)shape->k, (unsigned long long)ceil_div(shape->k, tile->k), tile->k);
+        kernel_fail(build, SIM_BAD_ARGUMENT, "split_k=%u is not valid: K=%llu has %llu steps of tile_k=%u",
+                    tile->split, (unsigned long long)shape->k,
+                    (unsigned long long)ceil_div(shape->k, tile->k), tile->k);
     }
     kernel_require_lds(build, tile_lds(shape, tile));
 }
@@ -735,11 +770,13 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
         return;
     }
     if (shape.style != GEMM_ASYNC && type.dtype != WAVE_FP32) {
-        kernel_assume(build, "register_rate = %g (range 0.4 to 1): of the matrix rate, operands from registers",
+        kernel_assume(build,
+                      "register_rate = %g (range 0.4 to 1): of the matrix rate, operands from registers",
                       p->register_rate);
     }
-    kernel_assume(build, "tile %ux%ux%u, %u stages, split_k %u, cluster %ux%u%s", tile.m, tile.n, tile.k, tile.stages,
-                  tile.split, tile.cluster_m, tile.cluster_n, p->tile.m != 0 ? " as given" : ": chosen by rule");
+    kernel_assume(build, "tile %ux%ux%u, %u stages, split_k %u, cluster %ux%u%s", tile.m, tile.n, tile.k,
+                  tile.stages, tile.split, tile.cluster_m, tile.cluster_n,
+                  p->tile.m != 0 ? " as given" : ": chosen by rule");
     struct wave_program *program = gemm_program(p, &shape, tile);
     dense_cache_apply(build, program);
     if (!measured_cold && !kernel_param_given(build, "cache")) {
@@ -753,7 +790,6 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
     build->plan->flops = flops;
     kernel_value_per_time(build, flops * 1e-6, "TFLOP/s");
 }
-
 
 static void read_sizes(struct kernel_build *build, struct gemm_params *p)
 {
@@ -788,21 +824,25 @@ static void build_tile(struct kernel_build *build)
     read_sizes(build, &p);
     p.trans = kernel_param_choice_or(build, "trans", trans_choices, 0, NULL);
     if (!kernel_param_given(build, "tile_m") || !kernel_param_given(build, "tile_n")) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "tile_m and tile_n must be given: gemm/mm chooses a tile by itself");
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "tile_m and tile_n must be given: gemm/mm chooses a tile by itself");
     }
     build_gemm(build, &p, true);
 }
 
-#define TILE_HELP                                                                                                      \
-    "tile_m, tile_n, tile_k, stages, split_k, cluster_m, cluster_n (by rule; cluster: workgroups that share loads), "  \
-    "workgroups (grid; by rule), style (auto|async|copies|register; auto), register_rate (0.1..1; 0.63), dtype_out (fp8: bf16, " \
+#define TILE_HELP                                                                                          \
+    "tile_m, tile_n, tile_k, stages, split_k, cluster_m, cluster_n (by rule; cluster: workgroups that "    \
+    "share loads), "                                                                                       \
+    "workgroups (grid; by rule), style (auto|async|copies|register; auto), register_rate (0.1..1; 0.63), " \
+    "dtype_out (fp8: bf16, "                                                                               \
     "else dtype), bias (0|1; 0), cache (flushed|own|clean|produced)"
 
 const struct kernel_definition dense_gemm_kernels[] = {
     { "gemm", "mm", "matrix product; trans: n row-major, t transposed, of A then B",
       "M, N, K, dtype (bf16|fp16|tf32|fp32|fp8), trans (nt|nn|tt|tn; nt), " TILE_HELP, build_mm },
-    { "gemm", "bmm", "batch of matrix products", "b (batch), M, N, K, dtype, trans (nn), " TILE_HELP, build_bmm },
-    { "gemm", "tile", "matrix product with the tile of a traced kernel", "M, N, K, dtype, tile_m, tile_n, trans (nt), batch (1), " TILE_HELP,
-      build_tile },
+    { "gemm", "bmm", "batch of matrix products", "b (batch), M, N, K, dtype, trans (nn), " TILE_HELP,
+      build_bmm },
+    { "gemm", "tile", "matrix product with the tile of a traced kernel",
+      "M, N, K, dtype, tile_m, tile_n, trans (nt), batch (1), " TILE_HELP, build_tile },
     { NULL, NULL, NULL, NULL, NULL },
 };

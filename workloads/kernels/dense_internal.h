@@ -33,10 +33,10 @@ void dense_spans(const struct dense_operand *operand, uint64_t first, uint64_t c
 #define DENSE_STEPS_MAX 256
 
 enum dense_map_order {
-    DENSE_MAP_BATCHED,      /* all loads of a trip in flight together, then the stores */
+    DENSE_MAP_BATCHED, /* all loads of a trip in flight together, then the stores */
     DENSE_MAP_SERIAL_LOADS, /* each access waits for the one before (a conversion behind a switch on the type), then
                                the stores */
-    DENSE_MAP_INTERLEAVED   /* load, then store, access by access (stores may alias, so loads stay behind them) */
+    DENSE_MAP_INTERLEAVED /* load, then store, access by access (stores may alias, so loads stay behind them) */
 };
 
 struct dense_step {
@@ -64,17 +64,18 @@ struct dense_map {
     uint32_t threads;  /* of a workgroup */
     uint32_t elements_per_lane, vector;
     enum dense_map_order order;
-    bool scattered_stores;       /* vectors are loaded whole and stored element by element */
-    uint64_t workgroups;         /* 0: one per chunk of threads x elements_per_lane; else a grid-stride loop over chunks */
-    uint64_t workgroup_elements; /* > 0: each workgroup owns that many consecutive elements, in a loop */
+    bool scattered_stores; /* vectors are loaded whole and stored element by element */
+    uint64_t
+        workgroups; /* 0: one per chunk of threads x elements_per_lane; else a grid-stride loop over chunks */
+    uint64_t workgroup_elements;      /* > 0: each workgroup owns that many consecutive elements, in a loop */
     uint32_t load_count, store_count; /* operands: loads first */
     struct dense_operand operands[DENSE_OPERANDS_MAX];
-    double valu, sfu;           /* slots per element */
-    uint32_t access_issue;      /* issue slots of one access of one operand: the instruction and its address */
-    uint32_t start_issue;       /* index arithmetic and branches of a trip, once */
-    uint32_t first_issue;       /* more of it in the first trip */
-    uint32_t latency_cycles;    /* dependent arithmetic between load and store */
-    uint32_t part_count;        /* 0: one tensor */
+    double valu, sfu;        /* slots per element */
+    uint32_t access_issue;   /* issue slots of one access of one operand: the instruction and its address */
+    uint32_t start_issue;    /* index arithmetic and branches of a trip, once */
+    uint32_t first_issue;    /* more of it in the first trip */
+    uint32_t latency_cycles; /* dependent arithmetic between load and store */
+    uint32_t part_count;     /* 0: one tensor */
     const struct dense_part *parts;
     /* Set by dense_map_finish: */
     uint32_t lanes;
@@ -117,7 +118,7 @@ struct dense_pass {
     uint32_t vector;    /* elements per access of a lane */
     uint32_t in_flight; /* accesses whose loads are issued together */
     double valu, sfu;
-    uint32_t access_issue;   /* as in dense_map */
+    uint32_t access_issue;    /* as in dense_map */
     uint32_t element_latency; /* of a dependent chain over the elements of a lane, cycles per element */
     uint32_t element_lds_bytes;
     struct dense_combine after;
@@ -145,7 +146,7 @@ struct dense_rows {
     uint32_t pass_count;
     struct dense_pass passes[DENSE_PASSES_MAX];
     struct dense_row_result results[2];
-    uint32_t scalar_count;  /* fp32 values per row that every wave reads first (mean, rstd) */
+    uint32_t scalar_count; /* fp32 values per row that every wave reads first (mean, rstd) */
     uint64_t scalars[2];
     uint32_t start_issue;
     struct dense_meeting meeting;
@@ -168,10 +169,10 @@ struct dense_columns {
     struct dense_pass_operand operands[4]; /* loads; shared is ignored */
     uint32_t scalar_count;                 /* per-row values that a wave loads once per trip (mean, rstd) */
     uint64_t scalars[2];
-    double valu;             /* per element */
+    double valu; /* per element */
     uint32_t access_issue, trip_issue, start_issue;
     struct dense_combine after;
-    bool partial;            /* every row of lanes stores its own result: no meeting inside the workgroup */
+    bool partial; /* every row of lanes stores its own result: no meeting inside the workgroup */
     uint32_t result_count;
     struct dense_row_result results[2]; /* a row of columns x bytes each */
     struct dense_meeting meeting;
@@ -191,8 +192,8 @@ bool dense_meeting_step(const struct dense_meeting *meeting, uint64_t group, uin
 
 /* ---- parameters ---- */
 /* "a:b:c", each in [min, max]; returns how many. Missing: fails unless `optional`, then 0. */
-uint32_t dense_param_list(struct kernel_build *build, const char *key, uint64_t min, uint64_t max, uint64_t *values,
-                          uint32_t capacity, bool optional);
+uint32_t dense_param_list(struct kernel_build *build, const char *key, uint64_t min, uint64_t max,
+                          uint64_t *values, uint32_t capacity, bool optional);
 /* cache (flushed|own|clean|produced; flushed): what the caches hold when the kernel starts. In a step they hold what
  * other kernels left; `produced` says that the first input was written just before. */
 void dense_cache_param(struct kernel_build *build);
@@ -204,7 +205,10 @@ void dense_cache_apply(struct kernel_build *build, struct wave_program *program)
 enum { DENSE_REQUIRED = -1, DENSE_FP32 = 0, DENSE_BF16 = 2, DENSE_INT64 = 9 };
 uint32_t dense_param_bytes(struct kernel_build *build, const char *key, int fallback);
 
-static inline uint32_t slots16(double slots) { return slots <= 0 ? 0 : slots < 65535 ? (uint32_t)(slots + 0.5) : 65535; }
+static inline uint32_t slots16(double slots)
+{
+    return slots <= 0 ? 0 : slots < 65535 ? (uint32_t)(slots + 0.5) : 65535;
+}
 static inline uint64_t last_pow2(uint64_t n)
 {
     uint64_t p = 1;

@@ -37,7 +37,8 @@ static uint64_t storage_index(const struct dense_operand *operand, uint64_t inde
 }
 
 /* Elements from `index` on that one span can hold, and how many storage elements that is. */
-static uint64_t run_length(const struct dense_operand *operand, uint64_t index, uint64_t count, uint64_t *stored)
+static uint64_t run_length(const struct dense_operand *operand, uint64_t index, uint64_t count,
+                           uint64_t *stored)
 {
     if (operand->dim_count == 0) {
         return *stored = count;
@@ -92,8 +93,8 @@ static uint64_t operands_spans(const struct dense_map *map, const struct dense_s
 }
 
 /* Vector loads, but a lane's elements are stored one by one: an instruction per element, its lanes `vector` apart. */
-static void add_scattered(struct dense_map *map, struct dense_shape *shape, uint32_t first, uint32_t count, uint32_t a,
-                          uint32_t n)
+static void add_scattered(struct dense_map *map, struct dense_shape *shape, uint32_t first, uint32_t count,
+                          uint32_t a, uint32_t n)
 {
     for (uint32_t access = a; access < a + n; access++) {
         for (uint32_t i = first; i < first + count; i++) {
@@ -112,8 +113,8 @@ static void add_scattered(struct dense_map *map, struct dense_shape *shape, uint
 }
 
 /* Accesses [a, a + n) of operands [first, first + count), in as few ops as their spans allow. */
-static void add_accesses(struct dense_map *map, struct dense_shape *shape, bool store, uint32_t first, uint32_t count,
-                         uint32_t a, uint32_t n)
+static void add_accesses(struct dense_map *map, struct dense_shape *shape, bool store, uint32_t first,
+                         uint32_t count, uint32_t a, uint32_t n)
 {
     if (store && map->scattered_stores && shape->vector > 1) {
         add_scattered(map, shape, first, count, a, n);
@@ -202,8 +203,8 @@ static const struct dense_operand *operand_of(const struct dense_map *map, uint6
 
 /* Does the wave have an element in any step from `first` on? Steps of a kind walk the accesses upwards, but a store
  * follows its loads, so every later step is looked at. */
-static bool steps_left(const struct dense_map *map, const struct dense_shape *shape, struct chunk chunk, uint32_t wave,
-                       uint32_t first)
+static bool steps_left(const struct dense_map *map, const struct dense_shape *shape, struct chunk chunk,
+                       uint32_t wave, uint32_t first)
 {
     for (uint32_t s = first; s < shape->step_count; s++) {
         if (access_start(map, shape, chunk, wave, shape->steps[s].access_first) < chunk.end) {
@@ -214,7 +215,8 @@ static bool steps_left(const struct dense_map *map, const struct dense_shape *sh
 }
 
 static void emit_access(const struct dense_shape *shape, const struct dense_step *step,
-                        const struct dense_operand *operand, uint64_t start, uint64_t count, struct wave_op *op)
+                        const struct dense_operand *operand, uint64_t start, uint64_t count,
+                        struct wave_op *op)
 {
     if (!step->scattered) {
         dense_spans(operand, start, count, op);
@@ -232,8 +234,9 @@ static void emit_step(const struct dense_map *map, const struct dense_shape *sha
     uint64_t elements = 0, accesses = 0;
     for (uint32_t a = step->access_first; a < (uint32_t)step->access_first + step->access_count; a++) {
         uint64_t start = access_start(map, shape, chunk, state->wave, a);
-        uint64_t count = start >= chunk.end ? 0
-                                            : min_u64((uint64_t)map->lanes * shape->vector, chunk.end - start);
+        uint64_t count = start >= chunk.end
+                             ? 0
+                             : min_u64((uint64_t)map->lanes * shape->vector, chunk.end - start);
         for (uint32_t i = step->operand_first; i < (uint32_t)step->operand_first + step->operand_count; i++) {
             emit_access(shape, step, operand_of(map, state->workgroup, i), start, count, op);
         }
@@ -251,8 +254,8 @@ static void emit_step(const struct dense_map *map, const struct dense_shape *sha
     op->work_units = !steps_left(map, shape, chunk, state->wave, index + 1);
 }
 
-static void map_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                     struct wave_op *op)
+static void map_next(const struct wave_program *program, const struct wave_window *window,
+                     struct wave_state *state, struct wave_op *op)
 {
     const struct dense_map *map = program->context;
     if (state->pc == 0) {
@@ -336,8 +339,8 @@ void dense_map_finish(struct wave_program *program, const struct kernel_machine 
 {
     struct dense_map *map = program->context;
     SIM_ASSERT(map->elements > 0, "program %s has no elements", program->name);
-    SIM_ASSERT(map->elements_per_lane % map->vector == 0, "program %s: %u elements in vectors of %u", program->name,
-               map->elements_per_lane, map->vector);
+    SIM_ASSERT(map->elements_per_lane % map->vector == 0, "program %s: %u elements in vectors of %u",
+               program->name, map->elements_per_lane, map->vector);
     map->lanes = machine->lanes;
     map->chunk = (uint64_t)map->threads * map->elements_per_lane;
     uint64_t chunks = ceil_div(map->elements, map->chunk);

@@ -1,8 +1,8 @@
 /* Parameters that the dense kernels read in the same way. */
+#include "workloads/kernels/dense_internal.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "workloads/kernels/dense_internal.h"
 
 /* The value of `key` in the canonical text "k=v;k=v", up to its ';'. */
 static const char *value_of(const struct kernel_build *build, const char *key, size_t *length)
@@ -20,13 +20,14 @@ static const char *value_of(const struct kernel_build *build, const char *key, s
     return "";
 }
 
-uint32_t dense_param_list(struct kernel_build *build, const char *key, uint64_t min, uint64_t max, uint64_t *values,
-                          uint32_t capacity, bool optional)
+uint32_t dense_param_list(struct kernel_build *build, const char *key, uint64_t min, uint64_t max,
+                          uint64_t *values, uint32_t capacity, bool optional)
 {
     if (!kernel_param_given(build, key)) {
         if (!optional) {
-            kernel_fail(build, SIM_BAD_ARGUMENT, "parameter '%s' is missing (valid: numbers from %llu to %llu with ':' between)",
-                        key, (unsigned long long)min, (unsigned long long)max);
+            kernel_fail(build, SIM_BAD_ARGUMENT,
+                        "parameter '%s' is missing (valid: numbers from %llu to %llu with ':' between)", key,
+                        (unsigned long long)min, (unsigned long long)max);
         }
         return 0;
     }
@@ -50,9 +51,10 @@ uint32_t dense_param_list(struct kernel_build *build, const char *key, uint64_t 
         text = after + 1;
     }
     text = value_of(build, key, &length);
-    kernel_fail(build, SIM_BAD_ARGUMENT,
-                "parameter %s=%.*s is not valid: must be at most %u whole numbers from %llu to %llu with ':' between", key,
-                (int)length, text, capacity, (unsigned long long)min, (unsigned long long)max);
+    kernel_fail(
+        build, SIM_BAD_ARGUMENT,
+        "parameter %s=%.*s is not valid: must be at most %u whole numbers from %llu to %llu with ':' between",
+        key, (int)length, text, capacity, (unsigned long long)min, (unsigned long long)max);
     return 0;
 }
 

@@ -48,7 +48,8 @@ static void set_arithmetic(struct dense_map *map, struct arithmetic arithmetic)
     map->sfu = arithmetic.sfu;
     map->latency_cycles = arithmetic.latency_cycles;
     for (uint32_t i = 0; i < map->load_count + map->store_count; i++) {
-        map->valu += i < map->load_count ? widen_slots(map->operands[i].bytes) : narrow_slots(map->operands[i].bytes);
+        map->valu += i < map->load_count ? widen_slots(map->operands[i].bytes)
+                                         : narrow_slots(map->operands[i].bytes);
     }
 }
 
@@ -68,7 +69,8 @@ static struct dense_map *vectorized(struct dense_map *map, uint64_t elements, ui
 
 /* `inputs` tensors and a result of n elements of dtype, as the measuring program calls them: with the L2 just flushed
  * by writing 256 MiB. */
-static void pointwise(struct kernel_build *build, const char *name, uint32_t inputs, struct arithmetic arithmetic)
+static void pointwise(struct kernel_build *build, const char *name, uint32_t inputs,
+                      struct arithmetic arithmetic)
 {
     uint64_t n = kernel_param_integer(build, "n", 1, ELEMENTS_MAX);
     uint32_t bytes = dense_param_bytes(build, "dtype", DENSE_REQUIRED);
@@ -167,10 +169,12 @@ static struct wave_program *cat_program(const struct cat *cat, const struct kern
     map->workgroups = (uint64_t)machine->units * 32;
     map->access_issue = ACCESS_ISSUE;
     map->start_issue = START_ISSUE;
-    map->valu = 14.0 / (aligned ? map->vector : 1); /* a division by the row length, where a whole vector shares one */
+    map->valu = 14.0 / (aligned ? map->vector
+                                : 1); /* a division by the row length, where a whole vector shares one */
     double input_elements = (double)cat->rows * (double)(cat->same_input ? most : cat->row_elements);
     uint64_t source = dense_map_load(program, "inputs", cat->bytes, input_elements)->base, column = 0;
-    uint64_t target = dense_map_store(program, "out", cat->bytes, (double)cat->rows * (double)cat->row_elements)->base;
+    uint64_t target =
+        dense_map_store(program, "out", cat->bytes, (double)cat->rows * (double)cat->row_elements)->base;
     for (uint32_t t = 0; t < cat->tensors; t++) {
         parts[t] = (struct dense_part){
             .elements = cat->rows * cat->columns[t],
@@ -226,7 +230,8 @@ static void build_concat(struct kernel_build *build)
         return;
     }
     if (listed > 1 && repeat > 1 && repeat != listed) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "tensors=%llu but cols lists %u widths: give one width, or one per tensor",
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "tensors=%llu but cols lists %u widths: give one width, or one per tensor",
                     (unsigned long long)repeat, listed);
         return;
     }
@@ -238,7 +243,8 @@ static void build_concat(struct kernel_build *build)
     struct wave_program *program = cat_program(&cat, build->machine);
     dense_cache_apply(build, program);
     kernel_plan_add(build, program, 1);
-    kernel_value_per_time(build, 2.0 * (double)cat.rows * (double)cat.row_elements * cat.bytes * 1e-6, "TB/s");
+    kernel_value_per_time(build, 2.0 * (double)cat.rows * (double)cat.row_elements * cat.bytes * 1e-6,
+                          "TB/s");
 }
 
 /* ---- transposition and other strided copies ---- */
@@ -250,7 +256,8 @@ struct strided_copy {
 
 /* out[b][c][r][i] = in[b][r][c][i]: elementwise_kernel walks the output, so a wave's loads are a column of the input.
  * The offset of an element takes a division by a constant per dimension: 6 vector instructions each, and 8 around. */
-static struct wave_program *strided_copy_program(const struct strided_copy *copy, const struct kernel_machine *machine)
+static struct wave_program *strided_copy_program(const struct strided_copy *copy,
+                                                 const struct kernel_machine *machine)
 {
     struct dense_map *map;
     struct wave_program *program = dense_map_create("strided_copy", &map);
@@ -339,16 +346,17 @@ struct map_params {
 static void read_count(struct kernel_build *build, const char *key, const char *list, uint32_t listed)
 {
     if (kernel_param_given(build, key) && kernel_param_integer(build, key, 0, MAP_OPERANDS) != listed) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "%s does not agree with %s, which lists %u: leave it out or make them agree",
-                    key, list, listed);
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "%s does not agree with %s, which lists %u: leave it out or make them agree", key, list,
+                    listed);
     }
 }
 
 static bool fits_operand(struct kernel_build *build, const char *key, uint32_t listed, uint32_t inputs)
 {
     if (listed != 0 && listed != inputs) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "%s lists %u inputs, bytes_in %u: give one entry per input", key, listed,
-                    inputs);
+        kernel_fail(build, SIM_BAD_ARGUMENT, "%s lists %u inputs, bytes_in %u: give one entry per input", key,
+                    listed, inputs);
         return false;
     }
     return true;
@@ -377,7 +385,9 @@ static void read_map(struct kernel_build *build, struct map_params *p)
     bool usually = p->style == STYLE_UNROLLED || (p->style == STYLE_STRIDED && mixed);
     p->casts = kernel_param_integer_or(build, "casts", 0, 1, usually, NULL) == 1;
     bool bytes_only = p->inputs + p->outputs == 1 && widest == 1;
-    uint64_t usual = p->style == STYLE_VECTORIZED ? (bytes_only ? 16 : 8) : p->style == STYLE_STRIDED && widest >= 4 && !p->casts ? 2 : 4;
+    uint64_t usual = p->style == STYLE_VECTORIZED                            ? (bytes_only ? 16 : 8)
+                     : p->style == STYLE_STRIDED && widest >= 4 && !p->casts ? 2
+                                                                             : 4;
     p->elements_per_lane = (uint32_t)kernel_param_integer_or(build, "elements_per_lane", 1, 16, usual, NULL);
     uint64_t vector = p->style == STYLE_VECTORIZED ? min_u64(8, 16 / widest) : 1;
     p->vector = (uint32_t)kernel_param_integer_or(build, "vector", 1, 16, vector, NULL);
@@ -391,24 +401,28 @@ static void read_map(struct kernel_build *build, struct map_params *p)
 static bool check_map(struct kernel_build *build, const struct map_params *p)
 {
     if (p->inputs + p->outputs == 0 && kernel_build_ok(build)) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "neither bytes_in nor bytes_out: give the bytes per element of each tensor");
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "neither bytes_in nor bytes_out: give the bytes per element of each tensor");
     }
     if (kernel_build_ok(build) && p->outputs == 0) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter 'bytes_out' is missing: an element-wise kernel stores something");
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "parameter 'bytes_out' is missing: an element-wise kernel stores something");
     }
     bool shapes = kernel_build_ok(build) && fits_operand(build, "repeat", p->repeats, p->inputs) &&
-                  fits_operand(build, "run", p->runs, p->inputs) && fits_operand(build, "pitch", p->pitches, p->inputs);
+                  fits_operand(build, "run", p->runs, p->inputs) &&
+                  fits_operand(build, "pitch", p->pitches, p->inputs);
     if (shapes && (p->vector & (p->vector - 1)) != 0) {
         kernel_fail(build, SIM_BAD_ARGUMENT, "vector=%u is not valid: must be 1, 2, 4, 8 or 16", p->vector);
     }
     if (shapes && p->elements_per_lane % p->vector != 0) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "elements_per_lane=%u is not a multiple of vector=%u", p->elements_per_lane,
-                    p->vector);
+        kernel_fail(build, SIM_BAD_ARGUMENT, "elements_per_lane=%u is not a multiple of vector=%u",
+                    p->elements_per_lane, p->vector);
     }
     bool strided = p->repeats + p->runs + p->pitches > 0;
     if (shapes && strided && (p->style == STYLE_VECTORIZED || p->vector > 1)) {
         kernel_fail(build, SIM_BAD_ARGUMENT,
-                    "repeat, run and pitch need style=unrolled or style=strided and vector=1: vectors are contiguous");
+                    "repeat, run and pitch need style=unrolled or style=strided and vector=1: vectors are "
+                    "contiguous");
     }
     return kernel_build_ok(build) && kernel_params_done(build);
 }
@@ -428,7 +442,9 @@ static double shape_operand(struct dense_operand *operand, const struct map_para
     if (run > 0) {
         operand->dims[operand->dim_count++] = (struct dense_dim){ UINT64_MAX, pitch };
     }
-    return run == 0 ? (double)values : pitch == 0 ? (double)run : (double)(ceil_div(values, run) - 1) * (double)pitch + (double)run;
+    return run == 0     ? (double)values
+           : pitch == 0 ? (double)run
+                        : (double)(ceil_div(values, run) - 1) * (double)pitch + (double)run;
 }
 
 static void build_map(struct kernel_build *build)
@@ -446,7 +462,7 @@ static void build_map(struct kernel_build *build)
     map->elements_per_lane = p.elements_per_lane;
     map->vector = p.vector;
     map->order = p.style == STYLE_VECTORIZED ? DENSE_MAP_BATCHED
-               : p.style == STYLE_UNROLLED   ? DENSE_MAP_SERIAL_LOADS
+                 : p.style == STYLE_UNROLLED ? DENSE_MAP_SERIAL_LOADS
                                              : DENSE_MAP_INTERLEAVED;
     map->access_issue = ACCESS_ISSUE + (p.casts ? CAST_ISSUE : 0);
     map->start_issue = START_ISSUE;
@@ -488,8 +504,8 @@ static void build_cast(struct kernel_build *build)
     uint64_t n = kernel_param_integer(build, "n", 1, ELEMENTS_MAX);
     uint32_t in = dense_param_bytes(build, "dtype_in", DENSE_REQUIRED);
     uint32_t out = dense_param_bytes(build, "dtype_out", DENSE_REQUIRED);
-    int style = kernel_param_choice_or(build, "style", "vectorized|unrolled", in > out ? STYLE_VECTORIZED : STYLE_UNROLLED,
-                                       NULL);
+    int style = kernel_param_choice_or(build, "style", "vectorized|unrolled",
+                                       in > out ? STYLE_VECTORIZED : STYLE_UNROLLED, NULL);
     dense_cache_param(build);
     if (!kernel_params_done(build)) {
         return;
@@ -582,7 +598,8 @@ static void build_multi_tensor(struct kernel_build *build)
     uint64_t reads[MAP_OPERANDS], writes[MAP_OPERANDS];
     uint64_t n = kernel_param_integer(build, "elements", 1, ELEMENTS_MAX);
     uint64_t tensors = kernel_param_integer_or(build, "tensors", 1, 1u << 20, 1, NULL);
-    uint64_t chunks = kernel_param_integer_or(build, "chunks", 1, 1u << 30, max_u64(tensors, ceil_div(n, CHUNK_ELEMENTS)), NULL);
+    uint64_t chunks = kernel_param_integer_or(build, "chunks", 1, 1u << 30,
+                                              max_u64(tensors, ceil_div(n, CHUNK_ELEMENTS)), NULL);
     uint32_t read_count = dense_param_list(build, "reads", 1, 16, reads, MAP_OPERANDS, false);
     uint32_t write_count = dense_param_list(build, "writes", 1, 16, writes, MAP_OPERANDS, false);
     double valu = kernel_param_real_or(build, "valu", 0, 1000, 60, "fused Adam, moments in double");
@@ -593,7 +610,8 @@ static void build_multi_tensor(struct kernel_build *build)
         return;
     }
     if (ceil_div(n, chunks) > CHUNK_ELEMENTS) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "chunks=%llu is not valid: %llu elements need at least %llu chunks of %u",
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "chunks=%llu is not valid: %llu elements need at least %llu chunks of %u",
                     (unsigned long long)chunks, (unsigned long long)n,
                     (unsigned long long)ceil_div(n, CHUNK_ELEMENTS), CHUNK_ELEMENTS);
         return;
@@ -660,27 +678,37 @@ const struct kernel_definition dense_pointwise_kernels[] = {
     { "pointwise", "sigmoid", "sigmoid", "n, dtype", build_sigmoid },
     { "pointwise", "copy", "copy within the device", "n, dtype", build_copy },
     { "pointwise", "cat4", "one tensor four times side by side", "rows, cols, dtype", build_cat4 },
-    { "pointwise", "transpose", "contiguous copy of a transposed matrix", "rows, cols, dtype", build_transpose },
-    { "inductor", "sig_mul_tanh", "sigmoid(x) x + tanh(x), one compiled kernel", "rows, cols, dtype", build_sig_mul_tanh },
+    { "pointwise", "transpose", "contiguous copy of a transposed matrix", "rows, cols, dtype",
+      build_transpose },
+    { "inductor", "sig_mul_tanh", "sigmoid(x) x + tanh(x), one compiled kernel", "rows, cols, dtype",
+      build_sig_mul_tanh },
     { "elementwise", "map", "any element-wise operator by its bytes and instructions",
-      "n (elements), bytes_in (b1:b2:.. per element; none), bytes_out (b1:..), inputs, outputs (optional, must agree), valu, "
-      "sfu (slots per element, conversions apart; 2, 0), style (vectorized: contiguous, no cast|unrolled: with a cast|"
-      "strided; vectorized), casts (0|1: operands of several types go through a switch; unrolled 1, strided if their bytes "
+      "n (elements), bytes_in (b1:b2:.. per element; none), bytes_out (b1:..), inputs, outputs (optional, "
+      "must agree), valu, "
+      "sfu (slots per element, conversions apart; 2, 0), style (vectorized: contiguous, no cast|unrolled: "
+      "with a cast|"
+      "strided; vectorized), casts (0|1: operands of several types go through a switch; unrolled 1, strided "
+      "if their bytes "
       "differ), vector (elements per access; 16 B), elements_per_lane (8; unrolled 4; strided 4, 2 from 4 B "
-      "on without casts), repeat, run, pitch (per input, elements: each value repeat times, run side by side, then pitch on; pitch 0 "
-      "reads the run again), broadcast_bytes (a small operand read cyclically; 0), registers (32), " CACHE_HELP,
+      "on without casts), repeat, run, pitch (per input, elements: each value repeat times, run side by "
+      "side, then pitch on; pitch 0 "
+      "reads the run again), broadcast_bytes (a small operand read cyclically; 0), registers "
+      "(32), " CACHE_HELP,
       build_map },
-    { "elementwise", "cast", "change of type", "n, dtype_in, dtype_out, style (vectorized|unrolled; vectorized when narrowing), " CACHE_HELP,
+    { "elementwise", "cast", "change of type",
+      "n, dtype_in, dtype_out, style (vectorized|unrolled; vectorized when narrowing), " CACHE_HELP,
       build_cast },
     { "elementwise", "fill", "write a constant", "n, dtype (fp32), " CACHE_HELP, build_fill },
     { "cat", "concat", "concatenate matrices along their columns (any dimension, flattened to rows x cols)",
-      "rows (product of the dimensions before), cols (c1:c2:.. elements per row, or one width), tensors (with one width; "
+      "rows (product of the dimensions before), cols (c1:c2:.. elements per row, or one width), tensors "
+      "(with one width; "
       "1), dtype, " CACHE_HELP,
       build_concat },
     { "transpose", "strided_copy", "out[b][c][r][i] = in[b][r][c][i]",
       "batch (1), rows, cols, inner (1), dtype, " CACHE_HELP, build_strided_copy },
     { "optimizer", "multi_tensor", "one multi-tensor launch (fused Adam, SGD, scaling)",
-      "elements, reads, writes (b1:b2:.. bytes per element of each list; writes are in place), tensors (1), chunks "
+      "elements, reads, writes (b1:b2:.. bytes per element of each list; writes are in place), tensors (1), "
+      "chunks "
       "(workgroups; as elements and tensors need), valu (60), sfu (13), registers (64), " CACHE_HELP,
       build_multi_tensor },
     { "memory", "copy", "device-to-device copy", "bytes, " CACHE_HELP, build_memory_copy },

@@ -61,7 +61,8 @@ struct reduce_launch {
     uint64_t grid;       /* workgroups along the outputs */
 };
 
-static void reduce_block(struct reduce_launch *launch, uint64_t dim0, uint64_t dim1, uint32_t most, uint32_t lanes)
+static void reduce_block(struct reduce_launch *launch, uint64_t dim0, uint64_t dim1, uint32_t most,
+                         uint32_t lanes)
 {
     uint64_t width = dim0 < most ? last_pow2(max_u64(dim0, 1)) : most;
     uint64_t height = dim1 < most ? last_pow2(max_u64(dim1, 1)) : most;
@@ -71,15 +72,17 @@ static void reduce_block(struct reduce_launch *launch, uint64_t dim0, uint64_t d
 
 /* setReduceConfig: rows of lanes share an output when each lane still has 16 values for every one of them; workgroups
  * share it when a lane has 256 values and the grid leaves units idle. */
-static void reduce_split(struct reduce_launch *launch, uint64_t outputs, uint64_t inputs, uint32_t lanes_on_input,
-                         uint32_t lanes_on_output, const struct kernel_machine *machine)
+static void reduce_split(struct reduce_launch *launch, uint64_t outputs, uint64_t inputs,
+                         uint32_t lanes_on_input, uint32_t lanes_on_output,
+                         const struct kernel_machine *machine)
 {
     uint64_t values = ceil_div(inputs, lanes_on_input);
     launch->height_reduces = values >= min_u64((uint64_t)launch->height * 16, 256);
     if (launch->height_reduces) {
         values = ceil_div(inputs, (uint64_t)lanes_on_input * launch->height);
     }
-    launch->grid = ceil_div(outputs, (uint64_t)lanes_on_output * (launch->height_reduces ? 1 : launch->height));
+    launch->grid = ceil_div(outputs,
+                            (uint64_t)lanes_on_output * (launch->height_reduces ? 1 : launch->height));
     uint64_t target = (uint64_t)machine->units * (THREADS_PER_UNIT / (launch->width * launch->height));
     launch->splits = 1;
     if (launch->height_reduces && values >= 256 && launch->grid <= target) {
@@ -90,22 +93,23 @@ static void reduce_split(struct reduce_launch *launch, uint64_t outputs, uint64_
 
 /* `readers`: where lanes share the inner dimension every lane takes a staged result; else only rows of lanes do, and the
  * last workgroup's loop over a thousand of them is long. */
-static void add_meeting(struct wave_program *program, struct dense_meeting *meeting, uint32_t splits, uint64_t groups,
-                        uint64_t items, uint32_t readers)
+static void add_meeting(struct wave_program *program, struct dense_meeting *meeting, uint32_t splits,
+                        uint64_t groups, uint64_t items, uint32_t readers)
 {
     meeting->splits = splits;
     meeting->readers = readers;
     meeting->item_bytes = 4;
     if (splits > 1) {
-        meeting->staging = kernel_program_tensor(program, "staging", (double)groups * splits * (double)items * 4);
+        meeting->staging = kernel_program_tensor(program, "staging",
+                                                 (double)groups * splits * (double)items * 4);
         meeting->semaphores = kernel_program_tensor(program, "semaphores", (double)groups * 4);
     }
 }
 
 /* Sum over the inner dimension: `outputs` rows of `inputs`. One loop trip loads a vector (16 B; a 128-column row or
  * more) or 4 single values a lane, and the next trip waits for it. */
-static struct wave_program *reduce_rows(uint64_t outputs, uint64_t inputs, uint32_t in_bytes, uint32_t out_bytes,
-                                        const struct kernel_machine *machine)
+static struct wave_program *reduce_rows(uint64_t outputs, uint64_t inputs, uint32_t in_bytes,
+                                        uint32_t out_bytes, const struct kernel_machine *machine)
 {
     struct reduce_launch launch = { .vector = inputs >= 128 ? (uint32_t)max_u64(16 / in_bytes, 1) : 1 };
     reduce_block(&launch, inputs / launch.vector, outputs, REDUCE_THREADS, machine->lanes);
@@ -122,7 +126,8 @@ static struct wave_program *reduce_rows(uint64_t outputs, uint64_t inputs, uint3
     rows->pass_count = 1;
     pass->operand_count = 1;
     pass->operands[0] = (struct dense_pass_operand){
-        .base = kernel_program_tensor(program, "in", (double)outputs * (double)inputs * in_bytes), .bytes = in_bytes
+        .base = kernel_program_tensor(program, "in", (double)outputs * (double)inputs * in_bytes),
+        .bytes = in_bytes
     };
     pass->vector = launch.vector;
     pass->in_flight = launch.vector > 1 ? 1 : 4;
@@ -135,8 +140,9 @@ static struct wave_program *reduce_rows(uint64_t outputs, uint64_t inputs, uint3
     pass->after.issue += lds_rounds * 12;
     pass->after.latency_cycles += lds_rounds * 60; /* store, load, add */
     pass->after.lds_bytes = lds_rounds * machine->lanes * 8;
-    rows->results[0] = (struct dense_row_result){ kernel_program_tensor(program, "out", (double)outputs * out_bytes),
-                                                  out_bytes };
+    rows->results[0] = (struct dense_row_result){
+        kernel_program_tensor(program, "out", (double)outputs * out_bytes), out_bytes
+    };
     add_meeting(program, &rows->meeting, launch.splits, launch.grid,
                 launch.height_reduces ? 1 : launch.height, rows->threads);
     dense_rows_finish(program, machine);
@@ -153,7 +159,8 @@ static struct wave_program *reduce_columns(uint64_t row_count, uint64_t column_c
     while (column_count % launch.vector != 0) {
         launch.vector /= 2;
     }
-    reduce_block(&launch, column_count / launch.vector, row_count, REDUCE_THREADS / launch.vector, machine->lanes);
+    reduce_block(&launch, column_count / launch.vector, row_count, REDUCE_THREADS / launch.vector,
+                 machine->lanes);
     reduce_split(&launch, column_count / launch.vector, row_count, 1, launch.width, machine);
     if (!launch.height_reduces) { /* rows of lanes take further columns: the same waves, a workgroup each */
         launch.width = (uint32_t)min_u64((uint64_t)launch.width * launch.height, machine->lanes);
@@ -190,10 +197,12 @@ static struct wave_program *reduce_columns(uint64_t row_count, uint64_t column_c
     program->registers_per_lane = launch.vector > 1 ? 54 : 32;
     program->lds_bytes = launch.width * launch.height * launch.vector * 4;
     columns->result_count = 1;
-    columns->results[0] = (struct dense_row_result){ kernel_program_tensor(program, "out", (double)column_count * out_bytes),
-                                                     out_bytes };
-    add_meeting(program, &columns->meeting, launch.splits, ceil_div(column_count, launch.width * launch.vector),
-                (uint64_t)launch.width * launch.vector, launch.height);
+    columns->results[0] = (struct dense_row_result){
+        kernel_program_tensor(program, "out", (double)column_count * out_bytes), out_bytes
+    };
+    add_meeting(program, &columns->meeting, launch.splits,
+                ceil_div(column_count, launch.width * launch.vector), (uint64_t)launch.width * launch.vector,
+                launch.height);
     dense_columns_finish(program, machine);
     program->flops = (double)row_count * (double)column_count;
     return program;
@@ -255,7 +264,8 @@ static bool matrix_fits(struct kernel_build *build, struct matrix_params p)
 
 /* A reduction as a framework call: where workgroups meet, their counters are cleared by a memset before. (A recorded step
  * shows the memset as an operation of its own, so reduction/... does not have it.) */
-static void add_call(struct kernel_build *build, struct wave_program *program, const struct dense_meeting *meeting)
+static void add_call(struct kernel_build *build, struct wave_program *program,
+                     const struct dense_meeting *meeting)
 {
     if (meeting->splits > 1) {
         uint64_t groups = program->workgroups / meeting->splits;
@@ -292,7 +302,8 @@ static void build_sum_dim0(struct kernel_build *build)
 {
     struct matrix_params p = read_matrix(build);
     if (matrix_fits(build, p)) {
-        struct wave_program *program = reduce_columns(p.rows, p.columns, p.in_bytes, p.out_bytes, build->machine);
+        struct wave_program *program = reduce_columns(p.rows, p.columns, p.in_bytes, p.out_bytes,
+                                                      build->machine);
         add_call(build, program, &((const struct dense_columns *)program->context)->meeting);
         kernel_value_per_time(build, matrix_bytes(p) * 1e-6, "TB/s");
     }
@@ -337,7 +348,8 @@ static void add_operand(struct dense_pass *pass, uint64_t base, uint32_t bytes, 
     pass->operands[pass->operand_count++] = (struct dense_pass_operand){ base, bytes, store, shared };
 }
 
-static struct dense_pass *add_pass(struct dense_rows *rows, uint32_t vector, uint32_t in_flight, double valu, double sfu)
+static struct dense_pass *add_pass(struct dense_rows *rows, uint32_t vector, uint32_t in_flight, double valu,
+                                   double sfu)
 {
     struct dense_pass *pass = &rows->passes[rows->pass_count++];
     pass->vector = vector;
@@ -394,13 +406,16 @@ static struct wave_program *layer_forward(struct matrix_params p, const struct k
     add_operand(moments, x, p.in_bytes, false, false);
     moments->element_latency = WELFORD_CHAIN;
     moments->after = welford_tree(NORM_THREADS / machine->lanes, machine->lanes);
-    struct dense_pass *scale = add_pass(rows, 4, 1, 3 + 3 * widen_slots(p.in_bytes) + narrow_slots(p.out_bytes), 0);
+    struct dense_pass *scale = add_pass(rows, 4, 1,
+                                        3 + 3 * widen_slots(p.in_bytes) + narrow_slots(p.out_bytes), 0);
     add_operand(scale, x, p.in_bytes, false, false);
     add_operand(scale, gamma, p.in_bytes, false, true);
     add_operand(scale, beta, p.in_bytes, false, true);
     add_operand(scale, y, p.out_bytes, true, false);
-    rows->results[0] = (struct dense_row_result){ kernel_program_tensor(program, "mean", (double)p.rows * 4), 4 };
-    rows->results[1] = (struct dense_row_result){ kernel_program_tensor(program, "rstd", (double)p.rows * 4), 4 };
+    rows->results[0] = (struct dense_row_result){ kernel_program_tensor(program, "mean", (double)p.rows * 4),
+                                                  4 };
+    rows->results[1] = (struct dense_row_result){ kernel_program_tensor(program, "rstd", (double)p.rows * 4),
+                                                  4 };
     dense_rows_finish(program, machine);
     program->flops = 8 * elements;
     return program;
@@ -419,12 +434,15 @@ static void layer_forward_plain(struct kernel_build *build, struct matrix_params
     rows->threads = rows->lanes_per_row = 512;
     rows->start_issue = 30;
     struct dense_pass *moments = add_pass(rows, 1, 1, WELFORD_SLOTS + 4 + widen_slots(p.in_bytes), 1);
-    add_operand(moments, kernel_program_tensor(program, "x", elements * p.in_bytes), p.in_bytes, false, false);
+    add_operand(moments, kernel_program_tensor(program, "x", elements * p.in_bytes), p.in_bytes, false,
+                false);
     moments->element_latency = 60; /* one element at a time: its reciprocal is on the chain */
     moments->after = shuffle_tree(machine->lanes, 4, COMBINE_SLOTS, 1);
     moments->after.barriers = 2;
-    rows->results[0] = (struct dense_row_result){ kernel_program_tensor(program, "mean", (double)p.rows * 4), 4 };
-    rows->results[1] = (struct dense_row_result){ kernel_program_tensor(program, "rstd", (double)p.rows * 4), 4 };
+    rows->results[0] = (struct dense_row_result){ kernel_program_tensor(program, "mean", (double)p.rows * 4),
+                                                  4 };
+    rows->results[1] = (struct dense_row_result){ kernel_program_tensor(program, "rstd", (double)p.rows * 4),
+                                                  4 };
     dense_rows_finish(program, machine);
     program->flops = 5 * elements;
     add(build, program);
@@ -435,10 +453,13 @@ static void layer_forward_plain(struct kernel_build *build, struct matrix_params
     rows->threads = rows->lanes_per_row = 256;
     rows->start_issue = 30;
     rows->scalar_count = 2;
-    struct dense_pass *scale = add_pass(rows, 1, 1, 3 + 3 * widen_slots(p.in_bytes) + narrow_slots(p.out_bytes), 0);
+    struct dense_pass *scale = add_pass(rows, 1, 1,
+                                        3 + 3 * widen_slots(p.in_bytes) + narrow_slots(p.out_bytes), 0);
     add_operand(scale, kernel_program_tensor(program, "x", elements * p.in_bytes), p.in_bytes, false, false);
-    add_operand(scale, kernel_program_tensor(program, "gamma", (double)p.columns * p.in_bytes), p.in_bytes, false, true);
-    add_operand(scale, kernel_program_tensor(program, "beta", (double)p.columns * p.in_bytes), p.in_bytes, false, true);
+    add_operand(scale, kernel_program_tensor(program, "gamma", (double)p.columns * p.in_bytes), p.in_bytes,
+                false, true);
+    add_operand(scale, kernel_program_tensor(program, "beta", (double)p.columns * p.in_bytes), p.in_bytes,
+                false, true);
     add_operand(scale, kernel_program_tensor(program, "y", elements * p.out_bytes), p.out_bytes, true, false);
     rows->scalars[0] = kernel_program_tensor(program, "mean", (double)p.rows * 4);
     rows->scalars[1] = kernel_program_tensor(program, "rstd", (double)p.rows * 4);
@@ -507,14 +528,16 @@ static void build_layer_grad_input(struct kernel_build *build)
     program->registers_per_lane = 32;
     program->lds_bytes = 16;
     struct dense_pass *sums = add_pass(rows, vector, 1, 5 + 3 * widen_slots(p.in_bytes), 0);
-    struct dense_pass *apply = add_pass(rows, vector, 1, 6 + 3 * widen_slots(p.in_bytes) + narrow_slots(p.in_bytes), 0);
+    struct dense_pass *apply = add_pass(rows, vector, 1,
+                                        6 + 3 * widen_slots(p.in_bytes) + narrow_slots(p.in_bytes), 0);
     for (struct dense_pass *pass = sums; pass <= apply; pass++) {
         add_operand(pass, gamma, p.in_bytes, false, true);
         add_operand(pass, x, p.in_bytes, false, false);
         add_operand(pass, dy, p.in_bytes, false, false);
     }
     add_operand(apply, dx, p.in_bytes, true, false);
-    sums->after = shuffle_tree(build->machine->lanes, 2, 2, 0); /* two BlockReduceSum: shuffles, LDS, shuffles */
+    sums->after = shuffle_tree(build->machine->lanes, 2, 2,
+                               0); /* two BlockReduceSum: shuffles, LDS, shuffles */
     sums->after.issue *= 2;
     sums->after.latency_cycles *= 2;
     sums->after.barriers = 5;
@@ -591,7 +614,8 @@ static void build_layer_grad_weight(struct kernel_build *build)
         double result_rows = launch.partial ? (double)launch.splits : 1;
         columns->results[i].bytes = launch.partial ? 4 : p.in_bytes;
         columns->results[i].base = kernel_program_tensor(program, i == 0 ? "dgamma" : "dbeta",
-                                                         result_rows * (double)p.columns * columns->results[i].bytes);
+                                                         result_rows * (double)p.columns *
+                                                             columns->results[i].bytes);
     }
     dense_columns_finish(program, machine);
     program->flops = 5 * elements;
@@ -600,7 +624,8 @@ static void build_layer_grad_weight(struct kernel_build *build)
         for (int i = 0; i < 2; i++) {
             struct wave_program *sum = reduce_columns(launch.splits, p.columns, 4, p.in_bytes, machine);
             sum->initial_cache = WAVE_CACHE_STATE_PREDECESSOR;
-            sum->predecessor = (struct wave_span){ kernel_tensor_address(0), (uint32_t)(launch.splits * p.columns * 4) };
+            sum->predecessor = (struct wave_span){ kernel_tensor_address(0),
+                                                   (uint32_t)(launch.splits * p.columns * 4) };
             sum->predecessor_bytes = launch.splits * p.columns * 4;
             kernel_plan_add(build, sum, 1);
         }
@@ -613,7 +638,8 @@ static void build_layer_grad_weight(struct kernel_build *build)
 enum softmax_style { SOFTMAX_AUTO, SOFTMAX_WAVE, SOFTMAX_REGISTERS, SOFTMAX_LDS, SOFTMAX_BLOCK };
 #define SOFTMAX_STYLES "auto|wave|registers|lds|block"
 #define EXP_SLOTS 6.0
-#define DIVIDE_SLOTS 11.0 /* IEEE division, not by a reciprocal: quotient, remainder and range check beside it */
+#define DIVIDE_SLOTS \
+    11.0 /* IEEE division, not by a reciprocal: quotient, remainder and range check beside it */
 
 /* host_softmax: a wave (part) a row up to 1,024 columns and 4 KiB; then a workgroup a row that keeps it in registers (up
  * to 9 values a lane), in LDS (up to 48 KiB), or reads it three times. */
@@ -692,7 +718,9 @@ static struct wave_program *softmax_forward(struct matrix_params p, enum softmax
     struct dense_pass *sum = add_pass(rows, vector, in_flight, 1 + EXP_SLOTS + (keeps_exp ? 0 : widen), 1);
     double last = divide + narrow_slots(p.out_bytes) + (keeps_exp || logarithm ? 0 : EXP_SLOTS);
     struct dense_pass *write = add_pass(rows, vector, in_flight, last + (keeps_exp ? 0 : widen),
-                                        logarithm ? 0 : keeps_exp ? 1 : 2);
+                                        logarithm   ? 0
+                                        : keeps_exp ? 1
+                                                    : 2);
     if (style == SOFTMAX_WAVE) {
         maximum->access_issue = write->access_issue = 6; /* single elements, each with its bounds check */
     }
@@ -730,7 +758,8 @@ static enum softmax_style checked_style(struct kernel_build *build, struct matri
         kernel_fail(build, SIM_BAD_ARGUMENT, "style=wave holds at most 1024 columns, cols=%llu: use block",
                     (unsigned long long)p.columns);
     } else if (style == SOFTMAX_REGISTERS && p.columns > 32 * 1024) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "style=registers holds at most 32768 columns, cols=%llu: use block",
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "style=registers holds at most 32768 columns, cols=%llu: use block",
                     (unsigned long long)p.columns);
     } else if (style == SOFTMAX_LDS) {
         kernel_require_lds(build, 128 + p.columns * p.in_bytes);
@@ -749,7 +778,8 @@ static void build_softmax_forward(struct kernel_build *build)
     enum softmax_style chosen = checked_style(build, p, style);
     if (kernel_build_ok(build)) {
         add_general(build, softmax_forward(p, chosen, logarithm, build->machine));
-        kernel_value_per_time(build, (double)p.rows * (double)p.columns * (p.in_bytes + p.out_bytes) * 1e-6, "TB/s");
+        kernel_value_per_time(build, (double)p.rows * (double)p.columns * (p.in_bytes + p.out_bytes) * 1e-6,
+                              "TB/s");
     }
 }
 
@@ -780,11 +810,13 @@ static void build_softmax_backward(struct kernel_build *build)
     rows->rows = p.rows;
     rows->columns = p.columns;
     rows->start_issue = 30;
-    softmax_geometry(rows, program, p, wave ? SOFTMAX_WAVE : SOFTMAX_BLOCK, machine->lanes, &vector, &in_flight);
+    softmax_geometry(rows, program, p, wave ? SOFTMAX_WAVE : SOFTMAX_BLOCK, machine->lanes, &vector,
+                     &in_flight);
     if (wave) {
         program->registers_per_lane = min_u32(255, 20 + 2 * in_flight * rows->batch);
     } else {
-        uint64_t most = min_u64(max_u64(p.columns / vector, 1), 1024); /* SoftMax_getBlockSize: under half of `most` doubles */
+        uint64_t most = min_u64(max_u64(p.columns / vector, 1),
+                                1024); /* SoftMax_getBlockSize: under half of `most` doubles */
         uint64_t threads = 1;
         while (threads < most / 2) {
             threads *= 2;
@@ -798,7 +830,8 @@ static void build_softmax_backward(struct kernel_build *build)
     if (wave || !logarithm) {
         add_operand(sum, y, p.in_bytes, false, false);
     }
-    sum->after = block_tree(min_u32(rows->lanes_per_row, machine->lanes), rows->lanes_per_row / machine->lanes);
+    sum->after = block_tree(min_u32(rows->lanes_per_row, machine->lanes),
+                            rows->lanes_per_row / machine->lanes);
     times(&sum->after, rows->batch);
     double last = 2 + narrow_slots(p.out_bytes) + (logarithm ? EXP_SLOTS : 0) + (wave ? 0 : 2 * widen);
     struct dense_pass *write = add_pass(rows, vector, in_flight, last, logarithm ? 1 : 0);
@@ -818,8 +851,8 @@ static void build_softmax_backward(struct kernel_build *build)
 /* A Triton persistent reduction holds rows of up to 1,024 elements in registers: 8 rows and 8 waves to a program, so a
  * wave a row, 16 B a lane and access, all in flight. Longer rows take the program and are read again. `moments` and
  * `apply` are slots per element. */
-static void inductor_rows(struct kernel_build *build, const char *name, double moments, double apply, double sfu,
-                          bool weight, uint32_t sums)
+static void inductor_rows(struct kernel_build *build, const char *name, double moments, double apply,
+                          double sfu, bool weight, uint32_t sums)
 {
     struct matrix_params p = read_matrix(build);
     if (!matrix_fits(build, p)) {
@@ -844,16 +877,18 @@ static void inductor_rows(struct kernel_build *build, const char *name, double m
     add_operand(first, x, p.in_bytes, false, false);
     first->after = block_tree(min_u32(rows->lanes_per_row, machine->lanes), waves);
     times(&first->after, sums);
-    struct dense_pass *second = add_pass(rows, vector, in_flight, apply + narrow_slots(p.out_bytes) +
-                                         (weight ? widen_slots(p.in_bytes) : 0), sfu);
+    struct dense_pass *second = add_pass(
+        rows, vector, in_flight, apply + narrow_slots(p.out_bytes) + (weight ? widen_slots(p.in_bytes) : 0),
+        sfu);
     if (!held) {
         add_operand(second, x, p.in_bytes, false, false);
     }
     if (weight) {
-        add_operand(second, kernel_program_tensor(program, "weight", (double)p.columns * p.in_bytes), p.in_bytes, false,
-                    true);
+        add_operand(second, kernel_program_tensor(program, "weight", (double)p.columns * p.in_bytes),
+                    p.in_bytes, false, true);
     }
-    add_operand(second, kernel_program_tensor(program, "y", elements * p.out_bytes), p.out_bytes, true, false);
+    add_operand(second, kernel_program_tensor(program, "y", elements * p.out_bytes), p.out_bytes, true,
+                false);
     dense_rows_finish(program, machine);
     program->flops = (moments + apply) * elements;
     add_flushed(build, program);
@@ -889,8 +924,8 @@ static void nll_gather(const struct nll *nll, uint64_t first, uint64_t count, st
 }
 
 /* pc 1: labels, 2: values of the trip; then 3 barrier, 4 the sum by one lane. */
-static void nll_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                     struct wave_op *op)
+static void nll_next(const struct wave_program *program, const struct wave_window *window,
+                     struct wave_state *state, struct wave_op *op)
 {
     const struct nll *nll = program->context;
     if (state->pc == 0) {
@@ -947,11 +982,12 @@ static void nll_build(struct kernel_build *build, bool backward)
     if (!kernel_params_done(build)) {
         return;
     }
-    struct wave_program *program = kernel_program_create(backward ? "nll_backward" : "nll_forward", sizeof(struct nll),
-                                                         nll_next);
+    struct wave_program *program = kernel_program_create(backward ? "nll_backward" : "nll_forward",
+                                                         sizeof(struct nll), nll_next);
     struct nll *nll = program->context;
-    *nll = (struct nll){ .rows = rows, .classes = classes, .bytes = bytes, .lanes = build->machine->lanes,
-                         .backward = backward };
+    *nll = (struct nll){
+        .rows = rows, .classes = classes, .bytes = bytes, .lanes = build->machine->lanes, .backward = backward
+    };
     nll->threads = (uint32_t)max_u64(build->machine->lanes, min_u64(1024, next_pow2(max_u64(rows / 16, 32))));
     nll->trips = ceil_div(rows, nll->threads);
     nll->values = kernel_program_tensor(program, "values", (double)rows * (double)classes * bytes);
@@ -984,18 +1020,21 @@ const struct kernel_definition dense_reduction_kernels[] = {
     { "pointwise", "sum_dim1", "sum over the inner dimension", "rows, cols, dtype", build_sum_dim1 },
     { "pointwise", "layernorm", "layer norm with weight and bias", "rows, cols, dtype", build_layernorm },
     { "pointwise", "softmax", "softmax over the inner dimension", "rows, cols, dtype", build_softmax },
-    { "inductor", "rmsnorm", "root mean square norm, one compiled kernel", "rows, cols, dtype", build_rmsnorm },
-    { "inductor", "ln_gelu_mul", "gelu(layer_norm(x)) x, one compiled kernel", "rows, cols, dtype", build_ln_gelu_mul },
-    { "reduction", "rows", "reduce the inner dimension", "rows (results), cols, dtype_in, dtype_out (as in), " CACHE_HELP,
-      build_reduction_rows },
-    { "reduction", "columns", "reduce the outer dimension", "rows, cols (results), dtype_in, dtype_out (as in), " CACHE_HELP,
-      build_reduction_columns },
-    { "reduction", "all", "reduce everything", "n, dtype_in, dtype_out (as in), " CACHE_HELP, build_reduction_all },
+    { "inductor", "rmsnorm", "root mean square norm, one compiled kernel", "rows, cols, dtype",
+      build_rmsnorm },
+    { "inductor", "ln_gelu_mul", "gelu(layer_norm(x)) x, one compiled kernel", "rows, cols, dtype",
+      build_ln_gelu_mul },
+    { "reduction", "rows", "reduce the inner dimension",
+      "rows (results), cols, dtype_in, dtype_out (as in), " CACHE_HELP, build_reduction_rows },
+    { "reduction", "columns", "reduce the outer dimension",
+      "rows, cols (results), dtype_in, dtype_out (as in), " CACHE_HELP, build_reduction_columns },
+    { "reduction", "all", "reduce everything", "n, dtype_in, dtype_out (as in), " CACHE_HELP,
+      build_reduction_all },
     { "norm", "layer_forward", "layer norm", "rows, cols, dtype, " CACHE_HELP, build_layer_forward },
     { "norm", "layer_grad_input", "layer norm: gradient of the input", "rows, cols, dtype, " CACHE_HELP,
       build_layer_grad_input },
-    { "norm", "layer_grad_weight", "layer norm: gradients of weight and bias", "rows, cols, dtype, " CACHE_HELP,
-      build_layer_grad_weight },
+    { "norm", "layer_grad_weight", "layer norm: gradients of weight and bias",
+      "rows, cols, dtype, " CACHE_HELP, build_layer_grad_weight },
     { "norm", "softmax_forward", "softmax or log-softmax",
       "rows, cols, dtype_in, dtype_out (as in), style (" SOFTMAX_STYLES "; auto), log (0|1; 0), " CACHE_HELP,
       build_softmax_forward },

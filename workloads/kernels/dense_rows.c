@@ -40,8 +40,8 @@ static uint64_t access_count(const struct dense_rows *rows, const struct dense_p
 }
 
 /* Columns [*first, *first + result) of one access. */
-static uint64_t access_columns(const struct dense_rows *rows, const struct dense_pass *pass, const struct place *place,
-                               uint64_t access, uint64_t *first)
+static uint64_t access_columns(const struct dense_rows *rows, const struct dense_pass *pass,
+                               const struct place *place, uint64_t access, uint64_t *first)
 {
     uint64_t step = (access * splits(rows) + place->split) * rows->lanes_per_row;
     *first = (step + (uint64_t)place->part * rows->lanes) * pass->vector;
@@ -49,8 +49,9 @@ static uint64_t access_columns(const struct dense_rows *rows, const struct dense
 }
 
 /* The spans of one operand in one access, a row each; joined where rows lie end to end. */
-static void operand_spans(const struct dense_rows *rows, const struct dense_pass *pass, const struct place *place,
-                          const struct dense_pass_operand *operand, uint64_t access, struct wave_op *op)
+static void operand_spans(const struct dense_rows *rows, const struct dense_pass *pass,
+                          const struct place *place, const struct dense_pass_operand *operand,
+                          uint64_t access, struct wave_op *op)
 {
     uint64_t first, count = access_columns(rows, pass, place, access, &first);
     bool apart = true;
@@ -64,8 +65,8 @@ static void operand_spans(const struct dense_rows *rows, const struct dense_pass
 }
 
 /* Accesses of the group that have columns for this wave. */
-static uint64_t group_accesses(const struct dense_rows *rows, const struct dense_pass *pass, const struct place *place,
-                               uint64_t group)
+static uint64_t group_accesses(const struct dense_rows *rows, const struct dense_pass *pass,
+                               const struct place *place, uint64_t group)
 {
     uint64_t first, count = 0;
     for (uint32_t i = 0; i < pass->in_flight && place->row_count > 0; i++) {
@@ -75,10 +76,11 @@ static uint64_t group_accesses(const struct dense_rows *rows, const struct dense
 }
 
 /* Add (access, operand) pairs from the cursor on until the op is full; false when nothing was left to add. */
-static bool emit_accesses(const struct dense_rows *rows, const struct dense_pass *pass, const struct place *place,
-                          struct wave_state *state, bool store, struct wave_op *op)
+static bool emit_accesses(const struct dense_rows *rows, const struct dense_pass *pass,
+                          const struct place *place, struct wave_state *state, bool store, struct wave_op *op)
 {
-    uint64_t accesses = group_accesses(rows, pass, place, state->r[AT_GROUP]), pairs = accesses * pass->operand_count;
+    uint64_t accesses = group_accesses(rows, pass, place, state->r[AT_GROUP]),
+             pairs = accesses * pass->operand_count;
     uint32_t instructions = 0;
     while (state->r[AT_CURSOR] < pairs) {
         const struct dense_pass_operand *operand = &pass->operands[state->r[AT_CURSOR] % pass->operand_count];
@@ -86,7 +88,8 @@ static bool emit_accesses(const struct dense_rows *rows, const struct dense_pass
             if (op->span_count + (operand->shared ? 1 : place->row_count) > WAVE_SPANS_MAX) {
                 break;
             }
-            uint64_t access = state->r[AT_GROUP] * pass->in_flight + state->r[AT_CURSOR] / pass->operand_count;
+            uint64_t access = state->r[AT_GROUP] * pass->in_flight +
+                              state->r[AT_CURSOR] / pass->operand_count;
             operand_spans(rows, pass, place, operand, access, op);
             instructions += operand->shared ? 1 : rows->batch;
         }
@@ -98,8 +101,8 @@ static bool emit_accesses(const struct dense_rows *rows, const struct dense_pass
 }
 
 /* The arithmetic of a group, once, on the first op after its loads. */
-static void group_work(const struct dense_rows *rows, const struct dense_pass *pass, const struct place *place,
-                       uint64_t group, struct wave_op *op)
+static void group_work(const struct dense_rows *rows, const struct dense_pass *pass,
+                       const struct place *place, uint64_t group, struct wave_op *op)
 {
     uint64_t accesses = group_accesses(rows, pass, place, group);
     double elements = (double)accesses * pass->vector * rows->batch;
@@ -124,8 +127,7 @@ static bool pass_step(const struct dense_rows *rows, const struct place *place, 
     while (state->r[AT_PASS] < rows->pass_count) {
         const struct dense_pass *pass = &rows->passes[state->r[AT_PASS]];
         uint64_t groups = ceil_div(access_count(rows, pass), pass->in_flight);
-        bool busy = state->r[AT_GROUP] < groups &&
-                    group_accesses(rows, pass, place, state->r[AT_GROUP]) > 0;
+        bool busy = state->r[AT_GROUP] < groups && group_accesses(rows, pass, place, state->r[AT_GROUP]) > 0;
         switch (state->r[AT_PHASE]) {
         case PHASE_LOAD:
             if (busy && emit_accesses(rows, pass, place, state, false, op)) {
@@ -190,8 +192,8 @@ static bool last_split(const struct dense_rows *rows, const struct place *place)
     return place->split + 1 == splits(rows);
 }
 
-static void rows_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                      struct wave_op *op)
+static void rows_next(const struct wave_program *program, const struct wave_window *window,
+                      struct wave_state *state, struct wave_op *op)
 {
     (void)window; /* rows are short: samples take workgroups */
     const struct dense_rows *rows = program->context;
@@ -239,16 +241,16 @@ void dense_rows_finish(struct wave_program *program, const struct kernel_machine
 {
     struct dense_rows *rows = program->context;
     rows->lanes = machine->lanes;
-    SIM_ASSERT(rows->lanes_per_row > 0 && rows->lanes_per_row <= rows->threads, "program %s: %u lanes a row of %u",
-               program->name, rows->lanes_per_row, rows->threads);
+    SIM_ASSERT(rows->lanes_per_row > 0 && rows->lanes_per_row <= rows->threads,
+               "program %s: %u lanes a row of %u", program->name, rows->lanes_per_row, rows->threads);
     rows->waves_per_row = (uint32_t)max_u64(1, rows->lanes_per_row / rows->lanes);
     rows->rows_per_wave = (uint32_t)max_u64(1, rows->lanes / rows->lanes_per_row) * rows->batch;
     uint32_t waves = (uint32_t)ceil_div(rows->threads, rows->lanes);
     rows->rows_per_workgroup = waves / rows->waves_per_row * rows->rows_per_wave;
     rows->row_groups = ceil_div(rows->rows, rows->rows_per_workgroup);
     for (uint32_t p = 0; p < rows->pass_count; p++) {
-        SIM_ASSERT(rows->passes[p].vector > 0 && rows->passes[p].in_flight > 0, "program %s: pass %u is empty",
-                   program->name, p);
+        SIM_ASSERT(rows->passes[p].vector > 0 && rows->passes[p].in_flight > 0,
+                   "program %s: pass %u is empty", program->name, p);
     }
     kernel_program_grid(program, rows->row_groups * splits(rows) * rows->threads, rows->threads, rows->lanes);
     program->work_units_total = program->workgroups * program->waves_per_workgroup;
@@ -259,7 +261,8 @@ void dense_rows_finish(struct wave_program *program, const struct kernel_machine
 /* The fence between staging and counting in waits for the store to be acknowledged: a round trip to L2. */
 #define FENCE_CYCLES 600u
 
-static void stage(const struct dense_meeting *meeting, uint64_t group, uint32_t split, uint64_t items, struct wave_op *op)
+static void stage(const struct dense_meeting *meeting, uint64_t group, uint32_t split, uint64_t items,
+                  struct wave_op *op)
 {
     op->kind = WAVE_STORE;
     op_span_apart(op, meeting->staging + (group * meeting->splits + split) * items * meeting->item_bytes,
@@ -278,8 +281,8 @@ static void count_in(const struct dense_meeting *meeting, uint64_t group, struct
 }
 
 /* Trip `trip` of the last workgroup's loop: `readers` staged results, dealt to its waves; the loop is serial. */
-static void read_back(const struct dense_meeting *meeting, uint64_t group, uint64_t items, uint64_t trip, uint32_t wave,
-                      uint32_t waves, struct wave_op *op)
+static void read_back(const struct dense_meeting *meeting, uint64_t group, uint64_t items, uint64_t trip,
+                      uint32_t wave, uint32_t waves, struct wave_op *op)
 {
     uint64_t first = trip * meeting->readers, count = min_u64(meeting->readers, meeting->splits - first);
     uint64_t from = count * wave / waves, to = count * (wave + 1) / waves, item = items * meeting->item_bytes;
