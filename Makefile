@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 TRACE = tests/fixtures/traces/dlrm_dcnv2_w1_r0.kineto.json.gz
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: help demo test build bench accuracy format format-check lint check-deep coverage install clean
+.PHONY: help demo test build bench accuracy schemas format format-check lint check-deep coverage install clean
 
 help:
 	@echo 'make demo        predict a recorded DLRM step on MI350X, B200 and H200'
@@ -15,6 +15,7 @@ help:
 	@echo 'make check-deep  every test under valgrind (slow)'
 	@echo 'make coverage    line coverage of the tests, in build-coverage/coverage.html'
 	@echo 'make format      clang-format in place'
+	@echo 'make schemas     docs/schemas of the files whose keys the program knows, after a key is added'
 	@echo 'make install     to PREFIX (default /usr/local)'
 
 demo: build
@@ -42,6 +43,9 @@ bench: build
 
 accuracy: build
 	build/reckon validate calib/data/h200 --device h200
+
+schemas: build
+	build/reckon devices --schema >docs/schemas/device.schema.json
 
 format:
 	@cmake/setup.sh --lint

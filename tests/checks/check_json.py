@@ -65,7 +65,8 @@ class Check:
             except jsonschema.SchemaError as error:
                 self.breach(path, f"is no schema: {error.message}")
                 continue
-            self.validators[schema["$id"]] = jsonschema.Draft7Validator(strict(schema))
+            name = schema.pop("$id") # a name and no address: references inside the schema must not resolve against it
+            self.validators[name] = jsonschema.Draft7Validator(strict(schema))
 
     def check(self, what, document):
         name = document.get("schema") if isinstance(document, dict) else None
