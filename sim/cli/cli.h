@@ -12,6 +12,7 @@ int cmd_kernel(int argc, char **argv);
 int cmd_validate(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_collective(int argc, char **argv);
+int cmd_calibrate(int argc, char **argv);
 
 #define CLI_DEVICES_MAX 16
 

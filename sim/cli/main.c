@@ -15,6 +15,7 @@ static const struct command commands[] = {
     { "kernel", cmd_kernel, "time of one kernel, with its limiter and cycle stack" },
     { "collective", cmd_collective, "time of one collective on a node or cluster" },
     { "validate", cmd_validate, "predictions against measured tables" },
+    { "calibrate", cmd_calibrate, "numbers of a device profile fitted to measured tables" },
     { "devices", cmd_devices, "the device profiles: list, show, check" },
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])

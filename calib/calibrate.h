@@ -1,0 +1,39 @@
+/* Holds free numbers of a chip profile to measured rows: the simulator's own answers against the rows, through fit.h. */
+#ifndef CALIB_CALIBRATE_H
+#define CALIB_CALIBRATE_H
+#include "calib/chosen_rows.h"
+#include "calib/fit.h"
+#include "calib/fit_file.h"
+#include "sim/reckon.h"
+
+struct calibration_row {
+    char suite[32], kernel[48], unit[24];
+    char *params; /* owned */
+    double measured;
+};
+
+struct calibration {
+    char base[128];              /* as the caller named it */
+    char base_path[4096];
+    struct fit_file fit;
+    double base_value[FIT_VALUES_MAX];
+    size_t row_count;
+    struct calibration_row rows[FIT_ROWS_MAX];
+    struct fit_solution solution;
+};
+
+/* Fit the values of `fit_path` to its rows of `tables`, starting from device profile `base` (name or file). Errors: a base
+ * or table that cannot be read, a base value outside the fit's range, a key whose section the base lacks, a row that the
+ * simulator cannot predict, no convergence (SIM_UNSUPPORTED). */
+enum sim_status calibrate(struct reckon *reckon, const char *base, const char *fit_path, const char *const *tables, size_t table_count,
+                          struct calibration **out, struct sim_error *error);
+void calibration_destroy(struct calibration *calibration); /* NULL is allowed */
+
+/* The base profile with the identified values replaced: kind fitted, low and high two standard errors away but within the
+ * fit's range, source the fit and its suites. All else stays, byte for byte where the base has one value a line. The file
+ * is checked as a device before it takes its place. */
+enum sim_status calibration_write_profile(const struct calibration *calibration, const char *path, struct sim_error *error);
+
+struct json *calibration_json(const struct calibration *calibration);
+
+#endif

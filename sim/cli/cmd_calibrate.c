@@ -1,0 +1,218 @@
+/* reckon calibrate --from CSV... --base PROFILE --fit FIT.json -o PROFILE, and --accuracy DIR for the report on all rows. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "calib/accuracy.h"
+#include "calib/calibrate.h"
+#include "sim/cli/cli.h"
+
+enum { OPTION_RUN = 0x2000, OPTION_FROM, OPTION_BASE, OPTION_FIT, OPTION_ACCURACY };
+
+static const char doc[] =
+    "Fit numbers of a device profile to measured rows, or report how far predictions are from all of them. The fit file says which "
+    "numbers are free, between what, and which rows hold them.\v"
+    "Examples:\n"
+    "  reckon calibrate --from calib/data/h200 --base h200 --fit calib/fits/h200.json -o h200-fitted.json\n"
+    "  reckon calibrate --accuracy calib/data/h200 --base h200 --fit calib/fits/h200.json -o reports/accuracy.md\n"
+    "A fit that does not converge writes nothing and exits 2.";
+
+static const struct argp_option options[] = {
+    { "from", OPTION_FROM, "DIR|CSV...", 0, "measured tables; more may follow as arguments", 1 },
+    { "base", OPTION_BASE, "PROFILE", 0, "device to start from, by name or file", 1 },
+    { "fit", OPTION_FIT, "FIT.json", 0, "free values and their rows", 1 },
+    { "output", 'o', "FILE", 0, "where the profile (or the report) goes", 1 },
+    { "accuracy", OPTION_ACCURACY, "DIR", 0, "no fit: predict every row of DIR, those of the fit file apart", 1 },
+    { "run", OPTION_RUN, NULL, 0, "measure on the GPU of this machine first (not there yet)", 1 },
+    { 0 },
+};
+
+struct arguments {
+    struct cli_common common;
+    const char **from; /* [argc] */
+    size_t from_count;
+    const char *base, *fit, *output, *accuracy;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &arguments->common; return 0;
+    case OPTION_FROM:
+    case ARGP_KEY_ARG: arguments->from[arguments->from_count++] = argument; return 0;
+    case OPTION_BASE: arguments->base = argument; return 0;
+    case OPTION_FIT: arguments->fit = argument; return 0;
+    case 'o': arguments->output = argument; return 0;
+    case OPTION_ACCURACY: arguments->accuracy = argument; return 0;
+    case OPTION_RUN:
+        fprintf(stderr, "%s: --run needs a GPU and the kernels that measure it, which are not built yet; --from takes stored tables\n",
+                arguments->common.command);
+        exit(2);
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- text */
+
+static void print_values(const struct calibration *calibration)
+{
+    const struct fit_solution *solution = &calibration->solution;
+    printf("%-26s %10s %10s %10s  %-9s %s\n", "value", "base", "fitted", "std error", "unit", "range");
+    for (size_t i = 0; i < solution->value_count; i++) {
+        const struct fit_file_value *value = &calibration->fit.values[i];
+        printf("%-26s %10.5g ", chip_number_key(value->index), calibration->base_value[i]);
+        if (solution->identified[i]) {
+            printf("%10.5g %10.2g ", solution->value[i], solution->standard_error[i]);
+        } else {
+            printf("%10s %10s ", "kept", "-");
+        }
+        printf(" %-9s %g..%g\n", chip_number_unit(value->index), value->low, value->high);
+    }
+}
+
+static void print_directions(const struct calibration *calibration)
+{
+    for (size_t d = 0; d < calibration->solution.direction_count; d++) {
+        const struct fit_direction *direction = &calibration->solution.direction[d];
+        printf("%s%s: the rows cannot tell", d == 0 ? "\nnot identified\n  " : "  ",
+               chip_number_key(calibration->fit.values[direction->fixed].index));
+        if (isinf(direction->spread)) {
+            printf(" (no effect on any row)");
+        }
+        for (size_t i = 0, shown = 0; i < calibration->solution.value_count; i++) {
+            if (i != direction->fixed && fabs(direction->part[i]) > 0.3) {
+                printf("%s%s", shown++ == 0 ? " it from " : ", ", chip_number_key(calibration->fit.values[i].index));
+            }
+        }
+        putchar('\n');
+    }
+}
+
+static void print_correlations(const struct calibration *calibration)
+{
+    bool any = false;
+    for (size_t i = 0; i < calibration->solution.value_count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            double correlation = calibration->solution.correlation[i][k];
+            if (fabs(correlation) > 0.7) {
+                printf("%s  %+.2f  %s, %s\n", any ? "" : "\ncorrelated by more than 0.7\n", correlation,
+                       chip_number_key(calibration->fit.values[k].index), chip_number_key(calibration->fit.values[i].index));
+                any = true;
+            }
+        }
+    }
+}
+
+static void print_rows(const struct calibration *calibration)
+{
+    const struct fit_solution *solution = &calibration->solution;
+    printf("\n%8s %8s %7s  row\n", "base", "fitted", "weight");
+    for (size_t r = 0; r < calibration->row_count; r++) {
+        const struct calibration_row *row = &calibration->rows[r];
+        printf("%+7.1f%% %+7.1f%% %7.2f  %s/%s %s: %.6g %s\n", solution->start_residual[r] * 100, solution->residual[r] * 100,
+               solution->weight[r], row->suite, row->kernel, row->params, row->measured, row->unit);
+    }
+    printf("\nscatter %.2f%%; %u steps, %u evaluations\n", solution->scatter * 100, solution->iterations, solution->evaluations);
+}
+
+/* ---- the two tasks */
+
+static int run_fit(struct arguments *arguments, struct reckon *reckon)
+{
+    struct calibration *calibration = NULL;
+    struct sim_error error = { 0 };
+    enum sim_status status = calibrate(reckon, arguments->base, arguments->fit, arguments->from, arguments->from_count, &calibration, &error);
+    if (status == SIM_OK) {
+        status = calibration_write_profile(calibration, arguments->output, &error);
+    }
+    if (status != SIM_OK) {
+        calibration_destroy(calibration);
+        return cli_fail(&arguments->common, &error);
+    }
+    if (arguments->common.json) {
+        cli_print_json(calibration_json(calibration));
+    } else {
+        print_values(calibration);
+        print_directions(calibration);
+        print_correlations(calibration);
+        print_rows(calibration);
+        printf("written: %s\n", arguments->output);
+    }
+    calibration_destroy(calibration);
+    return 0;
+}
+
+static enum sim_status write_report(const struct accuracy *accuracy, const char *path, struct sim_error *error)
+{
+    FILE *file = fopen(path, "w");
+    if (file == NULL) {
+        return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
+    }
+    accuracy_write(accuracy, 5, file);
+    return fclose(file) == 0 ? SIM_OK : sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
+}
+
+static int run_accuracy(struct arguments *arguments, struct reckon *reckon, const struct reckon_device *device)
+{
+    struct fit_file fit = { 0 };
+    struct accuracy accuracy = { 0 };
+    struct sim_error error = { 0 };
+    enum sim_status status = arguments->fit != NULL ? fit_file_read(arguments->fit, &fit, &error) : SIM_OK;
+    if (status == SIM_OK) {
+        status = accuracy_measure(reckon, device, arguments->accuracy, arguments->fit != NULL ? &fit : NULL, &accuracy, &error);
+    }
+    if (status == SIM_OK && arguments->output != NULL) {
+        status = write_report(&accuracy, arguments->output, &error);
+    }
+    if (status == SIM_OK) {
+        accuracy_write(&accuracy, 0, stdout);
+    }
+    accuracy_finish(&accuracy);
+    fit_file_finish(&fit);
+    return status == SIM_OK ? 0 : cli_fail(&arguments->common, &error);
+}
+
+static void check_arguments(const struct arguments *arguments)
+{
+    const struct cli_common *common = &arguments->common;
+    if (common->device_count > 0) {
+        cli_usage_error(common, "--device: the device is named by --base here");
+    }
+    if (arguments->base == NULL) {
+        cli_usage_error(common, "--base is needed: the device profile to start from");
+    }
+    if (arguments->accuracy != NULL && arguments->from_count > 0) {
+        cli_usage_error(common, "--from and --accuracy are two tasks: give one");
+    }
+    if (arguments->accuracy != NULL && common->json) {
+        cli_usage_error(common, "--accuracy has no JSON form; reckon validate --json gives the rows");
+    }
+    if (arguments->accuracy == NULL && (arguments->from_count == 0 || arguments->fit == NULL || arguments->output == NULL)) {
+        cli_usage_error(common, "%s is needed", arguments->from_count == 0 ? "--from CSV (measured tables)"
+                                                : arguments->fit == NULL   ? "--fit FIT.json (free values and rows)"
+                                                                           : "-o FILE (the fitted profile)");
+    }
+}
+
+int cmd_calibrate(int argc, char **argv)
+{
+    static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
+    static const struct argp argp = { options, parse, "[DIR|CSV...]", doc, children, NULL, NULL };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } } };
+    struct reckon *reckon = NULL;
+    struct reckon_device *devices[CLI_DEVICES_MAX];
+    arguments.from = calloc((size_t)argc + 1, sizeof(char *));
+    SIM_ASSERT(arguments.from != NULL, "no memory for %d arguments", argc);
+    cli_parse(&argp, argc, argv, &arguments.common, &arguments);
+    check_arguments(&arguments);
+    arguments.common.devices[arguments.common.device_count++] = strdup(arguments.base);
+    int code = cli_open(&arguments.common, NULL, &reckon, devices);
+    if (code == 0) {
+        code = arguments.accuracy != NULL ? run_accuracy(&arguments, reckon, devices[0]) : run_fit(&arguments, reckon);
+    }
+    cli_close(&arguments.common, reckon, devices);
+    free(arguments.from);
+    return code;
+}
