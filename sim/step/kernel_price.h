@@ -29,7 +29,8 @@ struct kernel_price_request {
     enum harness_cache cache;
     double matrix_mhz;  /* core clock of kernels that keep the matrix units busy; 0: the highest */
     bool exact;
-    uint64_t window_requests; /* line requests simulated before extrapolating; 0: the chip model's default */
+    uint64_t quick_requests;  /* try a window of so many line requests first, and the chip model's default one only where the
+                                 quick one's own error estimate is above KERNEL_PRICE_QUICK_ERROR; 0: default at once */
 };
 
 struct kernel_price {
@@ -61,6 +62,8 @@ double kernel_price_measured_us(const struct kernel_price *price, const struct c
 
 /* The table's value for a time; false when the kernel has none. `time_us` is as the table has it (per call or whole). */
 bool kernel_price_value(const struct kernel_price *price, double time_us, double *value);
+
+#define KERNEL_PRICE_QUICK_ERROR 0.02
 
 /* A kernel is held by the matrix units, and by the clock they allow, above this mean utilisation. */
 #define KERNEL_PRICE_MATRIX_HEAVY 0.3

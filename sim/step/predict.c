@@ -7,6 +7,7 @@
 #include "sim/core/units.h"
 #include "sim/fabric/fabric.h"
 #include "sim/reckon.h"
+#include "sim/step/governor.h"
 #include "sim/step/rechoose.h"
 #include "sim/step/schedule.h"
 #include "sim/step/session.h"
@@ -17,18 +18,11 @@
  * kernels of middling shapes reach 0.4 to 0.7; such kernels are flagged and counted wherever it is used. */
 #define BY_FLOPS_EFFICIENCY 0.5
 
-/* Until a governor holds board power, dense kernels of a step run at a clock that falls in line with how busy the step
- * keeps the matrix units: clock.core_max up to the first mean utilisation, clock.core_dense from the second.
- * Source: calib/data/h200/power.csv, bursts of 8: 0.38 of the peak at 1932 MHz, 0.63 at 1674, 0.84 at 1470; taken over to
- * other devices as an assumption. */
-#define MATRIX_SHARE_FULL_CLOCK 0.33
-#define MATRIX_SHARE_DENSE_CLOCK 0.84
-
 #define ASSUMPTIONS_SHOWN 3 /* per program */
 
-/* Line requests simulated per kernel of a step. A step has a hundred distinct kernels, so the sampling errors of each
- * (2 to 4% at this window against the chip model's default) average out. */
-#define WINDOW_REQUESTS 300000
+/* First window of a kernel of a step, which has a hundred distinct ones. Sparse kernels are within 3% of an exact run at it;
+ * bulk ones of few rounds are not, and their error estimate sends them to the default window. */
+#define QUICK_REQUESTS 300000
 
 struct node_pricing { /* of one device node */
     struct kernel_price_request request; /* program, or the stand-in copy of a kernel priced by bytes */
@@ -100,7 +94,7 @@ static void request_by_bytes(struct node_pricing *pricing, const struct graph_no
     double elements = ceil((node->bytes_read + node->bytes_written) / 8);
     snprintf(pricing->params, sizeof pricing->params, "n=%.0f;dtype=fp32", fmax(elements, 1));
     pricing->request = (struct kernel_price_request){ .suite = "pointwise", .kernel = "copy", .params = pricing->params,
-                                                        .window_requests = WINDOW_REQUESTS };
+                                                        .quick_requests = QUICK_REQUESTS };
     pricing->has_request = true;
     pricing->priced = RECKON_PRICED_BYTES;
 }
@@ -128,7 +122,7 @@ static void request_kernel(const struct prediction_build *build, struct node_pri
             params = pricing->params;
         }
         pricing->request = (struct kernel_price_request){ .suite = node->suite, .kernel = kernel, .params = params,
-                                                          .window_requests = WINDOW_REQUESTS };
+                                                          .quick_requests = QUICK_REQUESTS };
         pricing->has_request = true;
         pricing->priced = RECKON_PRICED_PROGRAM;
     } else if (node->recognition == GRAPH_BY_BYTES) {
@@ -339,15 +333,12 @@ static enum sim_status schedule(struct prediction_build *build, struct sim_error
 
 static double matrix_mhz_of(const struct prediction_build *build)
 {
-    const struct chip_profile *chip = &build->device->chip;
-    double busy_us = 0;
+    double matrix_us = 0, hbm_us = 0, step_us = build->graph->rank_count * build->timeline->step_ms * 1e3;
     for (size_t i = 0; i < build->graph->node_count; i++) {
-        busy_us += build->nodes[i].matrix_share * build->prices[i].us;
+        matrix_us += build->nodes[i].matrix_share * build->prices[i].us;
+        hbm_us += build->prices[i].hbm_share * build->prices[i].us;
     }
-    double share = busy_us / (build->graph->rank_count * build->timeline->step_ms * 1e3);
-    double over = (share - MATRIX_SHARE_FULL_CLOCK) / (MATRIX_SHARE_DENSE_CLOCK - MATRIX_SHARE_FULL_CLOCK);
-    over = fmin(fmax(over, 0), 1);
-    return round(chip->clock_core_max + (chip->clock_core_dense - chip->clock_core_max) * over);
+    return round(governor_core_mhz(&build->device->chip, matrix_us / step_us, hbm_us / step_us));
 }
 
 /* Dense kernels again, at the clock that the step as a whole leaves them. */
@@ -367,7 +358,7 @@ static enum sim_status reprice_dense(struct prediction_build *build, struct sim_
     if (!changed) {
         return SIM_OK;
     }
-    notes_add(&build->prediction->notes, "dense kernels run at %.0f MHz, the clock that this step's mean use of the matrix units leaves",
+    notes_add(&build->prediction->notes, "dense kernels run at %.0f MHz, the clock that board power leaves this step (static governor)",
               matrix_mhz);
     enum sim_status status = price_requests(build, error);
     if (status == SIM_OK) {
