@@ -42,7 +42,7 @@ bench: build
 	cmake --build --preset release --target bench -j $(JOBS)
 
 accuracy: build
-	build/reckon validate calib/data/h200 --device h200
+	build/reckon calibrate --accuracy calib/data/h200 --base h200 --fit calib/fits/h200.json -o reports/accuracy.md
 
 schemas: build
 	build/reckon devices --schema >docs/schemas/device.schema.json

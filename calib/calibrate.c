@@ -10,13 +10,20 @@
 
 struct memo_entry { double values[FIT_VALUES_MAX], residuals[FIT_ROWS_MAX]; };
 
+/* Whether a row heeds a value, learnt from trials that differ in that value alone. A row is simulated again only when a
+ * value changed that it may heed: most rows heed few, and a whole fit is hundreds of trials. */
+enum { UNCHANGED_TRIALS = 2 }; /* one up and one down, neither of which changed a bit of the answer */
+
 struct trial { /* one device whose numbers are changed, and the rows it is held to */
     struct reckon *reckon;
     struct reckon_device *device;
     struct calibration *calibration;
-    char table[64];               /* the chosen rows as a file */
+    struct chosen_rows chosen;
+    char table[64];               /* rows to predict, as a file */
     struct memo_entry *memo;
     size_t memo_count;
+    bool heeds[FIT_ROWS_MAX][FIT_VALUES_MAX];
+    unsigned unchanged[FIT_ROWS_MAX][FIT_VALUES_MAX];
 };
 
 /* ---- the model that is fitted */
@@ -38,23 +45,58 @@ static void set_values(struct trial *trial, const double *values)
     chip_profile_rehash(chip);
 }
 
-static const struct memo_entry *memo_find(const struct trial *trial, const double *values)
+static bool same_bits(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+/* Whether row r's answer of an earlier trial holds for `values`. */
+static bool answers_row(const struct trial *trial, const struct memo_entry *entry, const double *values, size_t r)
 {
-    for (size_t m = 0; m < trial->memo_count; m++) {
-        if (memcmp(trial->memo[m].values, values, trial->calibration->fit.value_count * sizeof values[0]) == 0) {
+    for (size_t i = 0; i < trial->calibration->fit.value_count; i++) {
+        bool heedless = !trial->heeds[r][i] && trial->unchanged[r][i] >= UNCHANGED_TRIALS;
+        if (!heedless && !same_bits(entry->values[i], values[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const struct memo_entry *memo_find(const struct trial *trial, const double *values, size_t r)
+{
+    for (size_t m = trial->memo_count; m-- > 0;) {
+        if (answers_row(trial, &trial->memo[m], values, r)) {
             return &trial->memo[m];
         }
     }
     return NULL;
 }
 
+/* What the newest trial tells beside an earlier one that differs in one value. */
+static void learn(struct trial *trial, const struct memo_entry *earlier, const struct memo_entry *newest)
+{
+    size_t differing = 0, last = 0;
+    for (size_t i = 0; i < trial->calibration->fit.value_count; i++) {
+        if (!same_bits(earlier->values[i], newest->values[i])) {
+            differing++;
+            last = i;
+        }
+    }
+    for (size_t r = 0; differing == 1 && r < trial->calibration->row_count; r++) {
+        bool same = same_bits(earlier->residuals[r], newest->residuals[r]);
+        trial->heeds[r][last] = trial->heeds[r][last] || !same;
+        trial->unchanged[r][last] += same;
+    }
+}
+
 static void memo_add(struct trial *trial, const double *values, const double *residuals)
 {
     trial->memo = realloc(trial->memo, (trial->memo_count + 1) * sizeof *trial->memo);
     SIM_ASSERT(trial->memo != NULL, "no memory for %zu trials", trial->memo_count);
-    struct memo_entry *entry = &trial->memo[trial->memo_count++];
+    struct memo_entry *entry = &trial->memo[trial->memo_count];
     memcpy(entry->values, values, trial->calibration->fit.value_count * sizeof values[0]);
     memcpy(entry->residuals, residuals, trial->calibration->row_count * sizeof residuals[0]);
+    for (size_t m = 0; m < trial->memo_count; m++) {
+        learn(trial, &trial->memo[m], entry);
+    }
+    trial->memo_count++;
 }
 
 static enum sim_status check_row(const struct reckon_validate_row *row, struct sim_error *error)
@@ -64,25 +106,43 @@ static enum sim_status check_row(const struct reckon_validate_row *row, struct s
                                            row->kernel, row->params, row->skipped);
 }
 
+/* Simulate the rows of `wanted`, in this order. */
+static enum sim_status predict_rows(struct trial *trial, const size_t *wanted, size_t wanted_count, double *residuals, struct sim_error *error)
+{
+    struct chosen_rows some = { .count = wanted_count };
+    struct reckon_validation *validation = NULL;
+    for (size_t w = 0; w < wanted_count; w++) {
+        some.line[w] = trial->chosen.line[wanted[w]];
+    }
+    enum sim_status status = chosen_rows_write(&some, trial->table, error);
+    if (status == SIM_OK) {
+        status = predict(trial, &validation, error);
+    }
+    for (size_t w = 0; status == SIM_OK && w < wanted_count; w++) {
+        status = check_row(&validation->rows[w], error);
+        residuals[wanted[w]] = validation->rows[w].predicted / validation->rows[w].measured - 1;
+    }
+    reckon_validation_free(validation);
+    return status;
+}
+
 static enum sim_status residuals_of(void *context, const double *values, double *residuals, struct sim_error *error)
 {
     struct trial *trial = context;
-    struct reckon_validation *validation = NULL;
-    const struct memo_entry *known = memo_find(trial, values);
-    if (known != NULL) {
-        memcpy(residuals, known->residuals, trial->calibration->row_count * sizeof residuals[0]);
-        return SIM_OK;
+    size_t wanted[FIT_ROWS_MAX], wanted_count = 0;
+    for (size_t r = 0; r < trial->calibration->row_count; r++) {
+        const struct memo_entry *known = memo_find(trial, values, r);
+        if (known != NULL) {
+            residuals[r] = known->residuals[r];
+        } else {
+            wanted[wanted_count++] = r;
+        }
     }
     set_values(trial, values);
-    enum sim_status status = predict(trial, &validation, error);
-    for (size_t r = 0; status == SIM_OK && r < trial->calibration->row_count; r++) {
-        status = check_row(&validation->rows[r], error);
-        residuals[r] = validation->rows[r].predicted / validation->rows[r].measured - 1;
-    }
-    if (status == SIM_OK) {
+    enum sim_status status = wanted_count > 0 ? predict_rows(trial, wanted, wanted_count, residuals, error) : SIM_OK;
+    if (status == SIM_OK && wanted_count > 0) {
         memo_add(trial, values, residuals);
     }
-    reckon_validation_free(validation);
     return status;
 }
 
@@ -134,7 +194,7 @@ static enum sim_status set_problem(const struct calibration *calibration, const 
     return SIM_OK;
 }
 
-static enum sim_status make_table(struct trial *trial, const struct chosen_rows *rows, struct sim_error *error)
+static enum sim_status make_table(struct trial *trial, struct sim_error *error)
 {
     strcpy(trial->table, "/tmp/reckon-fit-XXXXXX");
     int file = mkstemp(trial->table);
@@ -143,7 +203,7 @@ static enum sim_status make_table(struct trial *trial, const struct chosen_rows 
         return sim_fail(error, SIM_BAD_FILE, "/tmp: no temporary file: %s", strerror(errno));
     }
     close(file);
-    return chosen_rows_write(rows, trial->table, error);
+    return chosen_rows_write(&trial->chosen, trial->table, error);
 }
 
 static enum sim_status run(struct trial *trial, struct sim_error *error)
@@ -156,14 +216,24 @@ static enum sim_status run(struct trial *trial, struct sim_error *error)
     }
     struct fit_problem problem = { .value_count = calibration->fit.value_count, .row_count = calibration->row_count, .values = values,
                                    .residuals = residuals_of, .context = trial, .iterations_max = calibration->fit.iterations_max };
-    return status == SIM_OK ? fit_solve(&problem, &calibration->solution, error) : status;
+    if (status == SIM_OK) {
+        status = fit_solve(&problem, &calibration->solution, error);
+    }
+    size_t all[FIT_ROWS_MAX];
+    for (size_t r = 0; r < calibration->row_count; r++) {
+        all[r] = r;
+    }
+    if (status == SIM_OK) { /* what is reported is simulated at the values that are written, not remembered */
+        set_values(trial, calibration->solution.value);
+        status = predict_rows(trial, all, calibration->row_count, calibration->solution.residual, error);
+    }
+    return status;
 }
 
 static enum sim_status open_all(struct trial *trial, const char *base, const char *fit_path, const char *const *tables, size_t table_count,
                                 struct sim_error *error)
 {
     struct calibration *calibration = trial->calibration;
-    struct chosen_rows rows = { 0 };
     snprintf(calibration->base, sizeof calibration->base, "%s", base);
     enum sim_status status = data_path_find("devices", "device", base, calibration->base_path, error);
     if (status == SIM_OK) {
@@ -173,12 +243,11 @@ static enum sim_status open_all(struct trial *trial, const char *base, const cha
         status = fit_file_read(fit_path, &calibration->fit, error);
     }
     if (status == SIM_OK) {
-        status = chosen_rows_read(tables, table_count, &calibration->fit, &rows, error);
+        status = chosen_rows_read(tables, table_count, &calibration->fit, &trial->chosen, error);
     }
     if (status == SIM_OK) {
-        status = make_table(trial, &rows, error);
+        status = make_table(trial, error);
     }
-    chosen_rows_finish(&rows);
     return status;
 }
 
@@ -197,6 +266,7 @@ enum sim_status calibrate(struct reckon *reckon, const char *base, const char *f
     if (trial.table[0] != '\0') {
         unlink(trial.table);
     }
+    chosen_rows_finish(&trial.chosen);
     reckon_device_close(trial.device);
     free(trial.memo);
     if (status == SIM_OK) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "calib/calibrate.h"
 #include "sim/core/json.h"
@@ -138,6 +139,10 @@ enum sim_status calibration_write_profile(const struct calibration *calibration,
 {
     struct json *root = NULL;
     struct chip_profile written = { 0 };
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) {
+        return sim_fail(error, SIM_BAD_FILE, "%s: is there and no regular file, so it is not replaced", path);
+    }
     char *beside = NULL; /* in the same folder, so that it can take the path's place at once */
     SIM_ASSERT(asprintf(&beside, "%s.part.json", path) > 0, "no memory for a path");
     enum sim_status status = json_read_file(calibration->base_path, &root, error);

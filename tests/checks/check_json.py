@@ -12,11 +12,12 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import jsonschema
 
 TRACE = "tests/fixtures/traces/field/ok-minimal.json" # two kernels: the shape of the answer, not its content
-# One command per output kind; {trace} is replaced. Every kind of docs/design.md section 6 that exists has a line.
+# One command per output kind; {trace} and {scratch} are replaced. Every kind of docs/design.md section 6 that exists has a line.
 COMMANDS = [
     "devices --json",
     "devices h200 --json",
@@ -25,6 +26,7 @@ COMMANDS = [
     "predict {trace} --device mi350x,b200,h200 --json",
     "validate calib/data/h200/launch.csv --device h200 --json",
     "collective all_reduce 1048576 --node h200x8 --gpus 8 --json",
+    "calibrate --from calib/data/h200/latency.csv --base h200 --fit tests/fixtures/fits/latency.json -o {scratch} --json",
 ]
 
 
@@ -85,13 +87,14 @@ class Check:
                 self.breach(what, f"is accepted without its field {key}")
 
     def check_files(self):
-        for path in sorted(glob.glob(os.path.join(self.root, "devices", "**", "*.json"), recursive=True)):
+        for path in sorted(glob.glob(os.path.join(self.root, "devices", "**", "*.json"), recursive=True)
+                           + glob.glob(os.path.join(self.root, "calib", "fits", "*.json"))):
             with open(path, encoding="utf-8") as file:
                 self.check(os.path.relpath(path, self.root), json.load(file))
 
-    def check_outputs(self):
+    def check_outputs(self, scratch):
         for command in COMMANDS:
-            words = command.format(trace=TRACE).split()
+            words = command.format(trace=TRACE, scratch=os.path.join(scratch, "device.json")).split()
             done = subprocess.run([self.program, *words], capture_output=True, text=True, cwd=self.root, check=False)
             what = "reckon " + " ".join(words)
             if done.returncode != 0:
@@ -108,7 +111,8 @@ class Check:
     def run(self):
         self.load_schemas()
         self.check_files()
-        self.check_outputs()
+        with tempfile.TemporaryDirectory() as scratch:
+            self.check_outputs(scratch)
         for name in sorted(set(self.validators) - self.used):
             self.breach("docs/schemas", f"no file or output follows {name}")
 
