@@ -100,13 +100,14 @@ static enum harness_cache cache_of(enum reckon_cache cache)
 }
 
 static void fill_times(const struct kernel_price *price, const struct reckon_device *device, const struct harness_profile *harness,
-                       struct reckon_kernel *kernel)
+                       const struct harness_coverage *coverage, struct reckon_kernel *kernel)
 {
     double floor_us = harness != NULL ? harness_floor_us(harness, &device->chip) : 0;
     double interval_us = harness != NULL ? harness->launch_interval_us : 0;
     double error = 1.2816 * price->result.sampling_error; /* 80% of a normal spread */
     kernel->device_us = price->device_us;
-    kernel->time_us = kernel_price_measured_us(price, &device->chip, floor_us, interval_us);
+    kernel->time_us = fmax(kernel_price_measured_us(price, &device->chip, floor_us, interval_us),
+                           coverage != NULL ? coverage->call_us : 0);
     kernel->time_us_low = kernel->time_us - price->device_us * fmin(error, 1);
     kernel->time_us_high = kernel->time_us + price->device_us * error;
     /* Counters inside a kernel see the device alone, whatever measures around it. */
@@ -134,7 +135,7 @@ static void fill_notes(const struct kernel_price *price, const struct kernel_pri
 
 static void fill_kernel(const struct kernel_price *price, const struct reckon_device *device,
                         const struct kernel_price_request *request, const struct harness_profile *harness,
-                        struct reckon_kernel *kernel)
+                        const struct harness_coverage *coverage, struct reckon_kernel *kernel)
 {
     snprintf(kernel->device, sizeof kernel->device, "%s", device->chip.name);
     snprintf(kernel->suite, sizeof kernel->suite, "%s", request->suite);
@@ -144,7 +145,7 @@ static void fill_kernel(const struct kernel_price *price, const struct reckon_de
     SIM_ASSERT(kernel->params != NULL, "no memory for parameters");
     kernel->result = price->result;
     kernel->launches = price->launches;
-    fill_times(price, device, harness, kernel);
+    fill_times(price, device, harness, coverage, kernel);
     fill_notes(price, request, kernel);
     basis_add_chip(&kernel->basis, &device->chip);
     if (harness != NULL) {
@@ -157,6 +158,7 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
                               struct sim_error *error)
 {
     struct harness_profile harness;
+    const struct harness_coverage *coverage = NULL;
     struct kernel_price_request priced = { .suite = request->suite, .kernel = request->kernel, .params = request->params,
                                            .cache = cache_of(request->cache), .exact = request->exact };
     *out = NULL;
@@ -169,8 +171,8 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
         if (status != SIM_OK) {
             return status;
         }
-        const struct harness_coverage *coverage = harness_covers(&harness, request->suite, request->kernel,
-                                                                 harness.library_count > 0 ? harness.libraries[0] : NULL);
+        coverage = harness_covers(&harness, request->suite, request->kernel,
+                                  harness.library_count > 0 ? harness.libraries[0] : NULL);
         if (priced.cache == HARNESS_CACHE_PROGRAM && coverage != NULL) {
             priced.cache = coverage->cache;
         }
@@ -187,7 +189,7 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
     if (*out == NULL) {
         return sim_fail(error, SIM_NO_MEMORY, "no memory for an answer");
     }
-    fill_kernel(price, device, &priced, request->harness != NULL ? &harness : NULL, *out);
+    fill_kernel(price, device, &priced, request->harness != NULL ? &harness : NULL, coverage, *out);
     return SIM_OK;
 }
 

@@ -32,7 +32,7 @@ int harness_cache_parse(const char *text)
     return -1;
 }
 
-/* "covers": [{"suite": "gemm", "cache": "flushed"}, {"suite": "launch", "kernel": "empty", "cache": "own"}] */
+/* "covers": [{"suite": "gemm", "cache": "flushed"}, {"suite": "launch", "kernel": "empty", "cache": "own", "call_us": {...}}] */
 static enum sim_status coverage_read(const char *path, const struct json *list, struct harness_profile *harness,
                                      struct sim_error *error)
 {
@@ -47,7 +47,9 @@ static enum sim_status coverage_read(const char *path, const struct json *list, 
             return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: more than %zu entries in 'covers'", path, json_line(entry),
                             harness->coverage_count);
         }
-        static const char *const keys[] = { "suite", "kernel", "cache", NULL };
+        static const char *const keys[] = { "suite", "kernel", "cache", "call_us", NULL };
+        static const struct value_row call = { "call_us", "us", 0, 1e6, offsetof(struct harness_coverage, call_us),
+                                               "host time of one measured call" };
         enum sim_status status = value_keys_check(path, entry, keys, error);
         if (status == SIM_OK) {
             status = value_text_read(path, entry, "suite", coverage->suite, sizeof coverage->suite, error);
@@ -57,6 +59,9 @@ static enum sim_status coverage_read(const char *path, const struct json *list, 
         }
         if (status == SIM_OK) {
             status = value_text_read(path, entry, "cache", cache, sizeof cache, error);
+        }
+        if (status == SIM_OK && json_get(entry, "call_us") != NULL) {
+            status = value_row_read(path, json_get(entry, "call_us"), &call, coverage, &harness->kinds, error);
         }
         if (status != SIM_OK) {
             return status;

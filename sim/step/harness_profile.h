@@ -19,6 +19,7 @@ enum harness_cache {
 struct harness_coverage {
     char suite[32], kernel[48];  /* kernel "": all of the suite; else one kernel, which wins over the suite's entry */
     enum harness_cache cache;
+    double call_us;              /* host time of one measured call, which no measurement can be below; 0: the host runs ahead */
 };
 
 struct harness_profile {

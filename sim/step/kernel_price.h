@@ -15,7 +15,7 @@
 #include "sim/step/harness_profile.h"
 #include "workloads/kernels/kernel.h"
 
-#define KERNEL_PRICE_LAUNCHES_MAX 16
+#define KERNEL_PRICE_LAUNCHES_MAX (sizeof((struct kernel_plan *)0)->launches / sizeof(struct kernel_launch))
 
 struct kernel_price_machine { /* borrowed */
     const struct chip_profile *chip;

@@ -21,6 +21,7 @@ struct row_task {
     struct kernel_price_request request; /* ROW_KERNEL; of ROW_COLLECTIVE only the names */
     char *params;                      /* backing of request.params; owned */
     const struct harness_profile *harness;
+    const struct harness_coverage *coverage;
     bool by_value;                     /* the table's value is compared, not its time */
     char *trace_pattern;               /* ROW_STEP; owned */
 };
@@ -152,6 +153,7 @@ static void add_kernel_task(struct validation_build *build, const struct table_r
         free(task.params);
         return;
     }
+    task.coverage = coverage;
     task.request = (struct kernel_price_request){ .suite = measured->suite, .kernel = measured->kernel, .params = task.params,
                                                   .cache = coverage->cache };
     build->tasks[build->task_count++] = task;
@@ -217,6 +219,7 @@ static void run_kernel(struct validation_build *build, const struct row_task *ta
     double time_us = kernel_price_measured_us(&price, &build->device->chip,
                                               harness_floor_us(task->harness, &build->device->chip),
                                               task->harness->launch_interval_us);
+    time_us = fmax(time_us, task->coverage->call_us);
     outcome->predicted = time_us;
     if (task->by_value && !kernel_price_value(&price, price.value_only ? price.device_us : time_us, &outcome->predicted)) {
         outcome->status = SIM_UNSUPPORTED;

@@ -23,8 +23,8 @@ static enum sim_status text_of(const char *path, const struct json *value, const
     return SIM_OK;
 }
 
-static enum sim_status row_read(const char *path, const struct json *value, const struct value_row *row, void *target,
-                                struct value_kinds *kinds, struct sim_error *error)
+enum sim_status value_row_read(const char *path, const struct json *value, const struct value_row *row, void *target,
+                               struct value_kinds *kinds, struct sim_error *error)
 {
     double number = 0, low = 0, high = 0;
     const char *unit = NULL, *kind = NULL, *source = NULL;
@@ -88,7 +88,7 @@ enum sim_status value_table_read(const char *path, const struct json *values, co
             return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: key '%s' [%s] is missing (%s)", path, json_line(values), rows[r].key,
                             rows[r].unit, rows[r].help);
         }
-        enum sim_status status = row_read(path, value, &rows[r], target, kinds, error);
+        enum sim_status status = value_row_read(path, value, &rows[r], target, kinds, error);
         if (status != SIM_OK) {
             return status;
         }

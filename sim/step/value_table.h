@@ -25,6 +25,10 @@ struct value_kinds {
 enum sim_status value_table_read(const char *path, const struct json *values, const struct value_row *rows, size_t row_count,
                                  void *target, struct value_kinds *kinds, struct sim_error *error);
 
+/* One value by itself, as value_table_read reads each of its rows. */
+enum sim_status value_row_read(const char *path, const struct json *value, const struct value_row *row, void *target,
+                               struct value_kinds *kinds, struct sim_error *error);
+
 /* No key but those of the NULL-ended list. Errors name path, line and key. */
 enum sim_status value_keys_check(const char *path, const struct json *object, const char *const *keys, struct sim_error *error);
 

@@ -83,7 +83,7 @@ Test(profiles, damage_is_named_with_its_key)
 
 static const char harness_text[] =
     "{\"name\": \"x\", \"title\": \"t\", \"libraries\": [%s], \"covers\": ["
-    "{\"suite\": \"launch\", \"cache\": \"own\"}, {\"suite\": \"launch\", \"kernel\": \"chain\", \"cache\": \"%s\"}],"
+    "{\"suite\": \"launch\", \"cache\": \"own\"}, {\"suite\": \"launch\", \"kernel\": \"chain\", \"cache\": \"%s\", \"call_us\": " VALUE("us") "}],"
     "\"values\": {\"empty_us\": " VALUE("us") ", \"launch_interval_us\": " VALUE("us") "}}";
 
 static enum sim_status read_harness(const char *libraries, const char *cache, struct harness_profile *harness, struct sim_error *error)
@@ -105,6 +105,8 @@ Test(profiles, harness_covers_by_kernel_before_suite_and_by_library)
     cr_expect(eq(int, (int)harness_covers(&harness, "launch", "empty", NULL)->cache, HARNESS_CACHE_OWN));
     cr_expect(eq(int, (int)harness_covers(&harness, "launch", "chain", NULL)->cache, HARNESS_CACHE_FLUSHED));
     cr_expect(harness_covers(&harness, "gemm", "mm", NULL) == NULL);
+    cr_expect(eq(dbl, harness_covers(&harness, "launch", "chain", NULL)->call_us, 2));
+    cr_expect(eq(dbl, harness_covers(&harness, "launch", "empty", NULL)->call_us, 0));
     cr_expect(harness_covers(&harness, "launch", "empty", "cublas") == NULL, "a row of a library is another program's");
     cr_assert(eq(int, read_harness("\"cublas\"", "own", &harness, &error), SIM_OK), "%s", error.text);
     cr_expect(harness_covers(&harness, "launch", "empty", "cublas") != NULL);
@@ -128,7 +130,7 @@ Test(profiles, harness_floor_is_what_an_empty_kernel_does_not_explain)
 Test(profiles, shipped_hosts_and_harnesses_read)
 {
     static const char *const hosts[] = { "h200_host", "b200_host", "mi350x_host" };
-    static const char *const harnesses[] = { "micro_cu", "pytorch", "nccl_tests", "gemm_tables" };
+    static const char *const harnesses[] = { "micro_cu", "pytorch", "pytorch_nccl", "nccl_tests", "gemm_tables" };
     struct host_profile host;
     struct harness_profile harness;
     struct sim_error error = { 0 };
