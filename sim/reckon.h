@@ -3,33 +3,35 @@
  * No global state: everything hangs off a `struct reckon`. Not thread-safe per session; worker processes are its own. */
 #ifndef SIM_RECKON_H
 #define SIM_RECKON_H
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include "sim/core/chip_profile.h"
 #include "sim/core/json.h"
 #include "sim/core/kernel_result.h"
 #include "sim/core/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* ---- session */
 
 struct reckon; /* opaque: options and the memo of priced kernels. Profiles by name: sim/core/data_path.h */
 
 struct reckon_options {
-    uint32_t jobs;          /* worker processes; 0: as many as processors */
+    uint32_t jobs; /* worker processes; 0: as many as processors */
     uint64_t seed;
-    bool chip_reference;    /* the slow event-per-line chip engine */
-    bool fabric_simgrid;    /* SimGrid instead of the fluid engine */
+    bool chip_reference; /* the slow event-per-line chip engine */
+    bool fabric_simgrid; /* SimGrid instead of the fluid engine */
     void (*progress)(void *context, const char *what, size_t done, size_t total); /* NULL: silent */
     void *progress_context;
 };
 
-enum sim_status reckon_create(const struct reckon_options *options, struct reckon **out, struct sim_error *error);
+enum sim_status reckon_create(const struct reckon_options *options, struct reckon **out,
+                              struct sim_error *error);
 void reckon_destroy(struct reckon *reckon); /* NULL is allowed */
 
 struct reckon_device; /* opaque: chip, node and host profile of one target */
-enum sim_status reckon_device_open(const struct reckon *reckon, const char *name, const char *node_name /* NULL: its own */,
-                                   struct reckon_device **out, struct sim_error *error);
+enum sim_status reckon_device_open(const struct reckon *reckon, const char *name,
+                                   const char *node_name /* NULL: its own */, struct reckon_device **out,
+                                   struct sim_error *error);
 void reckon_device_close(struct reckon_device *device); /* NULL is allowed */
 const struct chip_profile *reckon_device_chip(const struct reckon_device *device);
 /* The same to change (fits, uncertainty): set values within their ranges, then chip_profile_rehash, before the next answer. */
@@ -48,34 +50,34 @@ struct reckon_notes {
 
 /* ---- one kernel */
 
-enum reckon_cache { /* the cache state a kernel starts from */
-    RECKON_CACHE_DEFAULT, /* as the harness, else the kernel's program, says */
-    RECKON_CACHE_CLEAN,
-    RECKON_CACHE_OWN,
-    RECKON_CACHE_PREDECESSOR,
-    RECKON_CACHE_FLUSHED
+enum reckon_cache {                       /* the cache state a kernel starts from */
+                    RECKON_CACHE_DEFAULT, /* as the harness, else the kernel's program, says */
+                    RECKON_CACHE_CLEAN,
+                    RECKON_CACHE_OWN,
+                    RECKON_CACHE_PREDECESSOR,
+                    RECKON_CACHE_FLUSHED
 };
 
 struct reckon_kernel_request {
     const char *suite, *kernel;
-    const char *params;      /* "k=v;k=v"; NULL: none */
-    const char *harness;     /* profile of a measuring program; NULL: device time alone */
+    const char *params;  /* "k=v;k=v"; NULL: none */
+    const char *harness; /* profile of a measuring program; NULL: device time alone */
     enum reckon_cache cache;
-    bool exact;              /* no sampling */
+    bool exact; /* no sampling */
 };
 
 struct reckon_kernel {
     char device[32], suite[32], kernel[48], harness[32];
-    char *params;                  /* as used; owned */
-    double time_us;                /* with the harness when one was named; per call where the table counts per call */
+    char *params;   /* as used; owned */
+    double time_us; /* with the harness when one was named; per call where the table counts per call */
     double time_us_low, time_us_high; /* from the sampling error alone; NAN: value-only kernels */
-    double device_us;              /* the device's own part of time_us */
-    struct kernel_result result;   /* all launches together; stack includes the gaps between them under launch */
+    double device_us;                 /* the device's own part of time_us */
+    struct kernel_result result; /* all launches together; the gaps between them are in stack's launch */
     double launches;
     bool has_value;
     double value;
     char unit[16];
-    double tflops;                 /* NAN where undefined */
+    double tflops; /* NAN where undefined */
     struct reckon_basis basis;
     struct reckon_notes notes;
 };
@@ -94,47 +96,57 @@ enum reckon_mode { RECKON_MODE_MODEL, RECKON_MODE_ANCHORED };
 struct graph; /* workloads/graph.h */
 
 /* Read traces of the ranks of one run. The caller frees with reckon_graph_free. Errors: as trace_read. */
-enum sim_status reckon_graph_read(struct reckon *reckon, const char *const *paths, size_t path_count, bool traced_host_times,
-                                  struct graph **out, struct sim_error *error);
+enum sim_status reckon_graph_read(struct reckon *reckon, const char *const *paths, size_t path_count,
+                                  bool traced_host_times, struct graph **out, struct sim_error *error);
 void reckon_graph_free(struct graph *graph);
 
 struct reckon_predict_request {
     const struct graph *graph;
     enum reckon_mode mode;
-    uint32_t gpus;            /* 0: the ranks of the run */
-    double batch;             /* examples per GPU and step; 0: unknown */
-    double step_ms;           /* measured step on the recorded device; 0: unknown. Only named in the answer in mode model */
-    bool traced_host_times;   /* the trace's own host times instead of the host profile's */
+    uint32_t gpus; /* 0: the ranks of the run */
+    double batch;  /* examples per GPU and step; 0: unknown */
+    double step_ms; /* measured on the recorded device, 0: unknown; mode model only names it in the answer */
+    bool traced_host_times; /* the trace's own host times instead of the host profile's */
 };
 
-enum reckon_priced { RECKON_PRICED_PROGRAM, RECKON_PRICED_FABRIC, RECKON_PRICED_BYTES, RECKON_PRICED_REPLAYED, RECKON_PRICED_KINDS };
+enum reckon_priced {
+    RECKON_PRICED_PROGRAM,
+    RECKON_PRICED_FABRIC,
+    RECKON_PRICED_BYTES,
+    RECKON_PRICED_REPLAYED,
+    RECKON_PRICED_KINDS
+};
 
 struct reckon_kernel_row { /* kernels of one name, program and parameters; figures per GPU */
-    char *key;                     /* what was recorded: equal on every device */
-    char *name, *program, *params; /* program "suite/kernel", "collective/KIND", "bytes" or "replayed"; params may be "" */
+    char *key;             /* what was recorded: equal on every device */
+    char *name, *program,
+        *params; /* program "suite/kernel", "collective/KIND", "bytes" or "replayed"; params may be "" */
     char category[24];
     enum reckon_priced priced;
-    double count, ms, traced_ms;   /* traced_ms NAN when not traced */
+    double count, ms, traced_ms; /* traced_ms NAN when not traced */
     char limiter[24];
 };
 
-struct reckon_category { char name[24]; double ms, count; };
+struct reckon_category {
+    char name[24];
+    double ms, count;
+};
 
 struct reckon_prediction {
     char device[32], node[32], host[32], source[256];
     char mode[16];
     uint32_t gpus;
-    double step_ms, step_ms_low, step_ms_high; /* low and high NAN until an uncertainty run */
-    double examples_per_s;                     /* NAN without a batch */
+    double step_ms, step_ms_low, step_ms_high;    /* low and high NAN until an uncertainty run */
+    double examples_per_s;                        /* NAN without a batch */
     double gpu_busy_ms, host_ms, exposed_comm_ms; /* means over the ranks */
-    double recognised_fraction;                /* of predicted GPU time, by programs and the fabric model */
+    double recognised_fraction; /* of predicted GPU time, by programs and the fabric model */
     bool fits_known, fits;
     double capacity_gib;
     size_t category_count;
-    struct reckon_category *categories;        /* most time first */
+    struct reckon_category *categories; /* most time first */
     size_t kernel_count;
-    struct reckon_kernel_row *kernels;         /* most time first */
-    double within_2x_fraction;                 /* of traced GPU kernel time, kernels whose model time is within a factor of 2
+    struct reckon_kernel_row *kernels; /* most time first */
+    double within_2x_fraction; /* of traced GPU kernel time, kernels whose model time is within a factor of 2
                                                   of the trace's; NAN when the trace is of another device */
     struct reckon_basis basis;
     struct reckon_notes notes;
@@ -156,17 +168,18 @@ struct reckon_validate_request {
 
 struct reckon_validate_row {
     char suite[32], kernel[48];
-    char *params, *skipped;   /* skipped: why not predicted, NULL when it was; owned */
+    char *params, *skipped;            /* skipped: why not predicted, NULL when it was; owned */
     double measured, predicted, error; /* error = |predicted/measured - 1|; NAN when skipped */
     char unit[24];
-    double seconds;           /* host time spent */
-    bool cannot;              /* supported, but the prediction failed: error is 1 and `skipped` says why */
+    double seconds; /* host time spent */
+    bool cannot;    /* supported, but the prediction failed: error is 1 and `skipped` says why */
 };
 
 struct reckon_validate_suite {
     char suite[32];
-    size_t rows, skipped;     /* rows counts the skipped too */
-    double median, p90, max, bias; /* NAN without rows; p90 nearest rank, the maximum under 8 rows; bias: median of the
+    size_t rows, skipped; /* rows counts the skipped too */
+    double median, p90, max,
+        bias; /* NAN without rows; p90 nearest rank, the maximum under 8 rows; bias: median of the
                                       signed error */
     double seconds;
 };

@@ -1,15 +1,16 @@
 /* Joins the parts: a session, devices by name, and one kernel on a device. The step is in step/predict.c, the comparison
  * with measurements in step/validate.c. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "sim/core/data_path.h"
 #include "sim/reckon.h"
 #include "sim/step/parallel.h"
 #include "sim/step/session.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-enum sim_status reckon_create(const struct reckon_options *options, struct reckon **out, struct sim_error *error)
+enum sim_status reckon_create(const struct reckon_options *options, struct reckon **out,
+                              struct sim_error *error)
 {
     *out = calloc(1, sizeof **out);
     if (*out == NULL) {
@@ -31,7 +32,8 @@ void reckon_destroy(struct reckon *reckon)
     }
 }
 
-static enum sim_status device_read(const char *name, const char *node_name, struct reckon_device *device, struct sim_error *error)
+static enum sim_status device_read(const char *name, const char *node_name, struct reckon_device *device,
+                                   struct sim_error *error)
 {
     char path[DATA_PATH_CAPACITY];
     enum sim_status status = data_path_find("devices", "device", name, path, error);
@@ -39,7 +41,8 @@ static enum sim_status device_read(const char *name, const char *node_name, stru
         status = chip_profile_read(path, &device->chip, error);
     }
     if (status == SIM_OK) {
-        status = data_path_find("devices/nodes", "node", node_name != NULL ? node_name : device->chip.node, path, error);
+        status = data_path_find("devices/nodes", "node", node_name != NULL ? node_name : device->chip.node,
+                                path, error);
     }
     if (status == SIM_OK) {
         status = node_profile_read(path, &device->node, error);
@@ -99,8 +102,9 @@ static enum harness_cache cache_of(enum reckon_cache cache)
     }
 }
 
-static void fill_times(const struct kernel_price *price, const struct reckon_device *device, const struct harness_profile *harness,
-                       const struct harness_coverage *coverage, struct reckon_kernel *kernel)
+static void fill_times(const struct kernel_price *price, const struct reckon_device *device,
+                       const struct harness_profile *harness, const struct harness_coverage *coverage,
+                       struct reckon_kernel *kernel)
 {
     double floor_us = harness != NULL ? harness_floor_us(harness, &device->chip) : 0;
     double interval_us = harness != NULL ? harness->launch_interval_us : 0;
@@ -111,12 +115,14 @@ static void fill_times(const struct kernel_price *price, const struct reckon_dev
     kernel->time_us_low = kernel->time_us - price->device_us * fmin(error, 1);
     kernel->time_us_high = kernel->time_us + price->device_us * error;
     /* Counters inside a kernel see the device alone, whatever measures around it. */
-    kernel->has_value = kernel_price_value(price, price->value_only ? price->device_us : kernel->time_us, &kernel->value);
+    kernel->has_value = kernel_price_value(price, price->value_only ? price->device_us : kernel->time_us,
+                                           &kernel->value);
     memcpy(kernel->unit, price->value_unit, sizeof kernel->unit);
     kernel->tflops = price->flops > 0 && kernel->time_us > 0 ? price->flops / kernel->time_us * 1e-6 : NAN;
 }
 
-static void fill_notes(const struct kernel_price *price, const struct kernel_price_request *request, struct reckon_kernel *kernel)
+static void fill_notes(const struct kernel_price *price, const struct kernel_price_request *request,
+                       struct reckon_kernel *kernel)
 {
     for (size_t i = 0; i < price->assumption_count; i++) {
         notes_add(&kernel->notes, "assumed: %s", price->assumptions[i].text);
@@ -129,7 +135,8 @@ static void fill_notes(const struct kernel_price *price, const struct kernel_pri
         notes_add(&kernel->notes, "caches at the start: %s", harness_cache_text(request->cache));
     }
     if (price->result.matrix_share > KERNEL_PRICE_MATRIX_HEAVY) {
-        notes_add(&kernel->notes, "short run at the highest clock; sustained dense work is slower (predict prices it so)");
+        notes_add(&kernel->notes,
+                  "short run at the highest clock; sustained dense work is slower (predict prices it so)");
     }
 }
 
@@ -159,12 +166,15 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
 {
     struct harness_profile harness;
     const struct harness_coverage *coverage = NULL;
-    struct kernel_price_request priced = { .suite = request->suite, .kernel = request->kernel, .params = request->params,
-                                           .cache = cache_of(request->cache), .exact = request->exact };
+    struct kernel_price_request priced = { .suite = request->suite,
+                                           .kernel = request->kernel,
+                                           .params = request->params,
+                                           .cache = cache_of(request->cache),
+                                           .exact = request->exact };
     *out = NULL;
     if (request->params != NULL && strlen(request->params) > PRICE_KEY_CAPACITY / 2) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "parameters of %s/%s are longer than %d bytes", request->suite, request->kernel,
-                        PRICE_KEY_CAPACITY / 2);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "parameters of %s/%s are longer than %d bytes",
+                        request->suite, request->kernel, PRICE_KEY_CAPACITY / 2);
     }
     if (request->harness != NULL) {
         enum sim_status status = session_harness_read(request->harness, &harness, error);

@@ -40,7 +40,8 @@ int cli_fail(const struct cli_common *common, const struct sim_error *error)
     return sim_status_exit_code(error->status);
 }
 
-double cli_number(const struct cli_common *common, const char *option, const char *text, double min, double max)
+double cli_number(const struct cli_common *common, const char *option, const char *text, double min,
+                  double max)
 {
     char *end = NULL;
     double value = strtod(text, &end);
@@ -50,19 +51,21 @@ double cli_number(const struct cli_common *common, const char *option, const cha
     return value;
 }
 
-uint64_t cli_integer(const struct cli_common *common, const char *option, const char *text, uint64_t min, uint64_t max)
+uint64_t cli_integer(const struct cli_common *common, const char *option, const char *text, uint64_t min,
+                     uint64_t max)
 {
     char *end = NULL;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min || value > max) {
-        cli_usage_error(common, "%s '%s': a whole number in %llu..%llu is needed", option, text, (unsigned long long)min,
-                        (unsigned long long)max);
+        cli_usage_error(common, "%s '%s': a whole number in %llu..%llu is needed", option, text,
+                        (unsigned long long)min, (unsigned long long)max);
     }
     return value;
 }
 
-size_t cli_choice(const struct cli_common *common, const char *option, const char *text, const char *const *choices, size_t count)
+size_t cli_choice(const struct cli_common *common, const char *option, const char *text,
+                  const char *const *choices, size_t count)
 {
     char list[256] = "";
     for (size_t i = 0; i < count; i++) {
@@ -92,16 +95,23 @@ static void split_devices(struct cli_common *common, const char *list)
 
 static error_t parse_common(int key, char *argument, struct argp_state *state)
 {
-    static const char *const engines[] = { "fluid", "simgrid" }, *const chip_engines[] = { "fast", "reference" };
+    static const char *const engines[] = { "fluid", "simgrid" }, *const chip_engines[] = { "fast",
+                                                                                           "reference" };
     struct cli_common *common = state->input;
     switch (key) {
     case 'd': split_devices(common, argument); return 0;
     case OPTION_JSON: common->json = true; return 0;
     case OPTION_QUIET: common->quiet = true; return 0;
-    case OPTION_JOBS: common->options.jobs = (uint32_t)cli_integer(common, "--jobs", argument, 1, 1024); return 0;
+    case OPTION_JOBS:
+        common->options.jobs = (uint32_t)cli_integer(common, "--jobs", argument, 1, 1024);
+        return 0;
     case OPTION_SEED: common->options.seed = cli_integer(common, "--seed", argument, 0, UINT64_MAX); return 0;
-    case OPTION_ENGINE: common->options.fabric_simgrid = cli_choice(common, "--engine", argument, engines, 2) == 1; return 0;
-    case OPTION_CHIP_ENGINE: common->options.chip_reference = cli_choice(common, "--chip-engine", argument, chip_engines, 2) == 1; return 0;
+    case OPTION_ENGINE:
+        common->options.fabric_simgrid = cli_choice(common, "--engine", argument, engines, 2) == 1;
+        return 0;
+    case OPTION_CHIP_ENGINE:
+        common->options.chip_reference = cli_choice(common, "--chip-engine", argument, chip_engines, 2) == 1;
+        return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -113,7 +123,8 @@ void cli_parse(const struct argp *argp, int argc, char **argv, struct cli_common
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0) {
-            argp_help(argp, stdout, strcmp(argv[i], "--usage") == 0 ? ARGP_HELP_USAGE : ARGP_HELP_STD_HELP, argv[0]);
+            argp_help(argp, stdout, strcmp(argv[i], "--usage") == 0 ? ARGP_HELP_USAGE : ARGP_HELP_STD_HELP,
+                      argv[0]);
             exit(0);
         }
     }
@@ -143,7 +154,9 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-struct progress { double started, shown; };
+struct progress {
+    double started, shown;
+};
 
 static void show_progress(void *context, const char *what, size_t done, size_t total)
 {
@@ -165,7 +178,8 @@ static void show_progress(void *context, const char *what, size_t done, size_t t
     fflush(stderr);
 }
 
-int cli_open(struct cli_common *common, const char *node, struct reckon **reckon, struct reckon_device *devices[CLI_DEVICES_MAX])
+int cli_open(struct cli_common *common, const char *node, struct reckon **reckon,
+             struct reckon_device *devices[CLI_DEVICES_MAX])
 {
     struct sim_error error = { 0 };
     *reckon = NULL;
@@ -184,7 +198,8 @@ int cli_open(struct cli_common *common, const char *node, struct reckon **reckon
     return status == SIM_OK ? 0 : cli_fail(common, &error);
 }
 
-void cli_close(struct cli_common *common, struct reckon *reckon, struct reckon_device *devices[CLI_DEVICES_MAX])
+void cli_close(struct cli_common *common, struct reckon *reckon,
+               struct reckon_device *devices[CLI_DEVICES_MAX])
 {
     for (size_t i = 0; i < CLI_DEVICES_MAX; i++) {
         reckon_device_close(devices[i]);
@@ -207,6 +222,7 @@ void cli_basis_text(const struct reckon_basis *basis, char *text, size_t capacit
     text[0] = '\0';
     for (int k = 0; k < PROFILE_KINDS; k++) {
         size_t used = strlen(text);
-        snprintf(text + used, capacity - used, "%s%zu %s", k > 0 ? ", " : "", basis->count[k], profile_kind_text((enum profile_kind)k));
+        snprintf(text + used, capacity - used, "%s%zu %s", k > 0 ? ", " : "", basis->count[k],
+                 profile_kind_text((enum profile_kind)k));
     }
 }

@@ -1,10 +1,10 @@
 /* What the commands share: their entry points, the options every command takes, errors and progress. */
 #ifndef SIM_CLI_CLI_H
 #define SIM_CLI_CLI_H
+#include "sim/reckon.h"
 #include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include "sim/reckon.h"
 
 /* Each takes its own argv (argv[0] is "reckon COMMAND") and returns the process exit code. */
 int cmd_predict(int argc, char **argv);
@@ -17,7 +17,7 @@ int cmd_calibrate(int argc, char **argv);
 #define CLI_DEVICES_MAX 16
 
 struct cli_common {
-    const char *command;          /* "reckon predict", for messages */
+    const char *command; /* "reckon predict", for messages */
     struct reckon_options options;
     bool json, quiet;
     size_t device_count;
@@ -34,16 +34,22 @@ void cli_common_finish(struct cli_common *common);
 
 /* One line on standard error, "reckon COMMAND: ...". Returns / exits with the exit code of the status. */
 int cli_fail(const struct cli_common *common, const struct sim_error *error);
-_Noreturn void cli_usage_error(const struct cli_common *common, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void cli_usage_error(const struct cli_common *common, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Option values, checked; on error one line and exit 1. `option` is as the user typed it. */
-double cli_number(const struct cli_common *common, const char *option, const char *text, double min, double max);
-uint64_t cli_integer(const struct cli_common *common, const char *option, const char *text, uint64_t min, uint64_t max);
-size_t cli_choice(const struct cli_common *common, const char *option, const char *text, const char *const *choices, size_t count);
+double cli_number(const struct cli_common *common, const char *option, const char *text, double min,
+                  double max);
+uint64_t cli_integer(const struct cli_common *common, const char *option, const char *text, uint64_t min,
+                     uint64_t max);
+size_t cli_choice(const struct cli_common *common, const char *option, const char *text,
+                  const char *const *choices, size_t count);
 
 /* Open a session, and the devices asked for (at least one needed). node NULL: each device's own. Prints errors. */
-int cli_open(struct cli_common *common, const char *node, struct reckon **reckon, struct reckon_device *devices[CLI_DEVICES_MAX]);
-void cli_close(struct cli_common *common, struct reckon *reckon, struct reckon_device *devices[CLI_DEVICES_MAX]);
+int cli_open(struct cli_common *common, const char *node, struct reckon **reckon,
+             struct reckon_device *devices[CLI_DEVICES_MAX]);
+void cli_close(struct cli_common *common, struct reckon *reckon,
+               struct reckon_device *devices[CLI_DEVICES_MAX]);
 
 /* Print `json` (taken) on standard output. */
 void cli_print_json(struct json *json);

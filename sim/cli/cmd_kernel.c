@@ -1,22 +1,24 @@
 /* reckon kernel SUITE/KERNEL k=v ... */
+#include "sim/cli/cli.h"
+#include "workloads/kernels/kernel.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/cli/cli.h"
-#include "workloads/kernels/kernel.h"
 
 enum { OPTION_EXACT = 0x2000, OPTION_HARNESS, OPTION_CACHE, OPTION_LIST, OPTION_LATER };
 
-static const char doc[] =
-    "Time of one kernel on a device: device time alone, unless --harness names a measuring program. Names and parameters are "
-    "those of the measured tables; --list shows them.\v"
-    "Example:\n  reckon kernel tbe/forward B=65536 T=5 L=55 D=192 rows=100000 alpha=1.15 prec=fp16 --device h200,mi350x";
+static const char doc[] = "Time of one kernel on a device: device time alone, unless --harness names a "
+                          "measuring program. Names and parameters are "
+                          "those of the measured tables; --list shows them.\v"
+                          "Example:\n  reckon kernel tbe/forward B=65536 T=5 L=55 D=192 rows=100000 "
+                          "alpha=1.15 prec=fp16 --device h200,mi350x";
 
 static const struct argp_option options[] = {
     { "exact", OPTION_EXACT, NULL, 0, "simulate all of the kernel, no sampling", 1 },
     { "harness", OPTION_HARNESS, "NAME", 0, "add what this measuring program adds (devices/harness)", 1 },
-    { "cache", OPTION_CACHE, "clean|own|predecessor|flushed", 0, "what the caches hold when it starts (default: as its own benchmark leaves them)", 1 },
+    { "cache", OPTION_CACHE, "clean|own|predecessor|flushed", 0,
+      "what the caches hold when it starts (default: as its own benchmark leaves them)", 1 },
     { "list", OPTION_LIST, NULL, 0, "list the kernels and their parameters", 1 },
     { "fix", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
@@ -27,7 +29,7 @@ static const struct argp_option options[] = {
 struct arguments {
     struct cli_common common;
     struct reckon_kernel_request request;
-    char name[96];    /* SUITE/KERNEL, cut in two */
+    char name[96]; /* SUITE/KERNEL, cut in two */
     char params[1024];
     bool list;
 };
@@ -51,7 +53,8 @@ static void take_param(struct arguments *arguments, const char *text)
         cli_usage_error(&arguments->common, "'%s': a parameter is given as k=v", text);
     }
     if (used + strlen(text) + 2 > sizeof arguments->params) {
-        cli_usage_error(&arguments->common, "'%.40s': more than %zu bytes of parameters", text, sizeof arguments->params);
+        cli_usage_error(&arguments->common, "'%.40s': more than %zu bytes of parameters", text,
+                        sizeof arguments->params);
     }
     snprintf(arguments->params + used, sizeof arguments->params - used, "%s%s", used > 0 ? ";" : "", text);
 }
@@ -69,7 +72,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         fprintf(stderr, "%s: --fix, --html and --uncertainty are not there yet\n", arguments->common.command);
         exit(2);
     case OPTION_CACHE:
-        arguments->request.cache = (enum reckon_cache)(RECKON_CACHE_CLEAN + cli_choice(&arguments->common, "--cache", argument, caches, 4));
+        arguments->request.cache = (enum reckon_cache)(
+            RECKON_CACHE_CLEAN + cli_choice(&arguments->common, "--cache", argument, caches, 4));
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->request.suite == NULL) {
@@ -104,8 +108,14 @@ static void print_row(const char *label, struct reckon_kernel *const *kernels, s
     putchar('\n');
 }
 
-static void cell_device(const struct reckon_kernel *kernel, char *text, size_t capacity) { snprintf(text, capacity, "%s", kernel->device); }
-static void cell_time(const struct reckon_kernel *kernel, char *text, size_t capacity) { snprintf(text, capacity, "%.4g us", kernel->time_us); }
+static void cell_device(const struct reckon_kernel *kernel, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%s", kernel->device);
+}
+static void cell_time(const struct reckon_kernel *kernel, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%.4g us", kernel->time_us);
+}
 static void cell_limiter(const struct reckon_kernel *kernel, char *text, size_t capacity)
 {
     snprintf(text, capacity, "%s", kernel_stage_text(kernel->result.limiter));
@@ -116,8 +126,8 @@ static void cell_value(const struct reckon_kernel *kernel, char *text, size_t ca
 }
 static void cell_hits(const struct reckon_kernel *kernel, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "%.0f / %.0f / %.0f%%", kernel->result.l1_hit_rate * 100, kernel->result.l2_hit_rate * 100,
-             kernel->result.mall_hit_rate * 100);
+    snprintf(text, capacity, "%.0f / %.0f / %.0f%%", kernel->result.l1_hit_rate * 100,
+             kernel->result.l2_hit_rate * 100, kernel->result.mall_hit_rate * 100);
 }
 static void cell_hbm(const struct reckon_kernel *kernel, char *text, size_t capacity)
 {

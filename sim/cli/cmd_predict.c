@@ -1,25 +1,38 @@
 /* reckon predict TRACE... : reads the trace, asks for a prediction per device, prints (print_predict.c). */
+#include "sim/cli/cli.h"
+#include "sim/cli/print_predict.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/cli/cli.h"
-#include "sim/cli/print_predict.h"
 
-enum { OPTION_NODE = 0x2000, OPTION_GPUS, OPTION_BATCH, OPTION_MODE, OPTION_STEP_MS, OPTION_TRACED_HOST, OPTION_KERNELS, OPTION_TOP, OPTION_LATER };
+enum {
+    OPTION_NODE = 0x2000,
+    OPTION_GPUS,
+    OPTION_BATCH,
+    OPTION_MODE,
+    OPTION_STEP_MS,
+    OPTION_TRACED_HOST,
+    OPTION_KERNELS,
+    OPTION_TOP,
+    OPTION_LATER
+};
 
 static const char doc[] =
-    "How long a recorded training step takes on other devices. TRACE is a profiler (Kineto) file, plain or gzip; give the files "
+    "How long a recorded training step takes on other devices. TRACE is a profiler (Kineto) file, plain or "
+    "gzip; give the files "
     "of all ranks together. Steps are taken as queued back to back.\v"
     "Example:\n  reckon predict dlrm.kineto.json.gz --device mi350x,b200,h200 --batch 8192";
 
 static const struct argp_option options[] = {
     { "node", OPTION_NODE, "N", 0, "node profile (default: the one the device names)", 1 },
     { "gpus", OPTION_GPUS, "G", 0, "GPUs of the run (default: the ranks given)", 1 },
-    { "batch", OPTION_BATCH, "B", 0, "examples per GPU and step, for examples/s: a trace does not know it", 1 },
+    { "batch", OPTION_BATCH, "B", 0, "examples per GPU and step, for examples/s: a trace does not know it",
+      1 },
     { "mode", OPTION_MODE, "model", 0, "model: the simulator alone (anchored is not there yet)", 1 },
     { "step-ms", OPTION_STEP_MS, "X", 0, "measured step of the recorded run, to be named in the output", 1 },
-    { "traced-host", OPTION_TRACED_HOST, NULL, 0, "host operators at their traced times, which a profiler inflates, instead of the host profile's", 1 },
+    { "traced-host", OPTION_TRACED_HOST, NULL, 0,
+      "host operators at their traced times, which a profiler inflates, instead of the host profile's", 1 },
     { "kernels", OPTION_KERNELS, NULL, 0, "list every kernel: traced against predicted time", 1 },
     { "top", OPTION_TOP, "N", 0, "kernels in the table (default 15)", 1 },
     { "set", OPTION_LATER, "k=v", OPTION_HIDDEN, "", 1 },
@@ -47,15 +60,24 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = common; return 0;
     case OPTION_NODE: arguments->node = argument; return 0;
-    case OPTION_GPUS: arguments->request.gpus = (uint32_t)cli_integer(common, "--gpus", argument, 1, 1000000); return 0;
+    case OPTION_GPUS:
+        arguments->request.gpus = (uint32_t)cli_integer(common, "--gpus", argument, 1, 1000000);
+        return 0;
     case OPTION_BATCH: arguments->request.batch = cli_number(common, "--batch", argument, 1, 1e12); return 0;
-    case OPTION_MODE: arguments->request.mode = (enum reckon_mode)cli_choice(common, "--mode", argument, modes, 2); return 0;
-    case OPTION_STEP_MS: arguments->request.step_ms = cli_number(common, "--step-ms", argument, 1e-6, 1e9); return 0;
+    case OPTION_MODE:
+        arguments->request.mode = (enum reckon_mode)cli_choice(common, "--mode", argument, modes, 2);
+        return 0;
+    case OPTION_STEP_MS:
+        arguments->request.step_ms = cli_number(common, "--step-ms", argument, 1e-6, 1e9);
+        return 0;
     case OPTION_TRACED_HOST: arguments->request.traced_host_times = true; return 0;
     case OPTION_KERNELS: arguments->print.all_kernels = true; return 0;
-    case OPTION_TOP: arguments->print.top = (size_t)cli_integer(common, "--top", argument, 0, 100000); return 0;
+    case OPTION_TOP:
+        arguments->print.top = (size_t)cli_integer(common, "--top", argument, 0, 100000);
+        return 0;
     case OPTION_LATER:
-        fprintf(stderr, "%s: --set, --fix, --html, --perfetto and --uncertainty are not there yet\n", common->command);
+        fprintf(stderr, "%s: --set, --fix, --html, --perfetto and --uncertainty are not there yet\n",
+                common->command);
         exit(2);
     case ARGP_KEY_ARG: arguments->paths[arguments->path_count++] = argument; return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -82,8 +104,8 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
     struct sim_error error = { 0 };
     int code = 0;
     size_t count = arguments->common.device_count;
-    if (reckon_graph_read(reckon, arguments->paths, arguments->path_count, arguments->request.traced_host_times, &graph, &error) !=
-        SIM_OK) {
+    if (reckon_graph_read(reckon, arguments->paths, arguments->path_count,
+                          arguments->request.traced_host_times, &graph, &error) != SIM_OK) {
         return cli_fail(&arguments->common, &error);
     }
     arguments->request.graph = graph;
@@ -108,7 +130,8 @@ int cmd_predict(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "TRACE...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } }, .print = { .top = 15 } };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } },
+                                   .print = { .top = 15 } };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     arguments.paths = calloc((size_t)argc + 1, sizeof(char *));

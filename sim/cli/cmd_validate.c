@@ -1,17 +1,19 @@
 /* reckon validate DIR|CSV... */
+#include "sim/cli/cli.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/cli/cli.h"
 
 enum { OPTION_WORST = 0x2000, OPTION_ROUTE };
 
-static const char doc[] =
-    "Predict every row of measured tables and compare. A folder's CSV files are read, and its steps.csv by traces/CASE_wG_r*. "
-    "Error of a row: |predicted / measured - 1| of its time, or of its value where the time is 0; p90 is the nearest rank, and "
-    "the maximum under 8 rows. Rows without a program are listed as skipped; a row whose prediction fails counts as 100%.\v"
-    "Example:\n  reckon validate calib/data/h200 --device h200";
+static const char doc[] = "Predict every row of measured tables and compare. A folder's CSV files are read, "
+                          "and its steps.csv by traces/CASE_wG_r*. "
+                          "Error of a row: |predicted / measured - 1| of its time, or of its value where the "
+                          "time is 0; p90 is the nearest rank, and "
+                          "the maximum under 8 rows. Rows without a program are listed as skipped; a row "
+                          "whose prediction fails counts as 100%.\v"
+                          "Example:\n  reckon validate calib/data/h200 --device h200";
 
 static const struct argp_option options[] = {
     { "worst", OPTION_WORST, "N", 0, "show the N rows that are furthest off (default 10)", 1 },
@@ -31,7 +33,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &arguments->common; return 0;
-    case OPTION_WORST: arguments->worst = (size_t)cli_integer(&arguments->common, "--worst", argument, 0, 1000000); return 0;
+    case OPTION_WORST:
+        arguments->worst = (size_t)cli_integer(&arguments->common, "--worst", argument, 0, 1000000);
+        return 0;
     case OPTION_ROUTE:
         if (strcmp(argument, "model") == 0) {
             fprintf(stderr, "%s: --route model is not there yet\n", arguments->common.command);
@@ -46,7 +50,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static void print_suites(const struct reckon_validation *validation)
 {
-    printf("%-14s %6s %8s %8s %8s %8s %8s %8s\n", "suite", "rows", "skipped", "median", "p90", "max", "bias", "seconds");
+    printf("%-14s %6s %8s %8s %8s %8s %8s %8s\n", "suite", "rows", "skipped", "median", "p90", "max", "bias",
+           "seconds");
     for (size_t i = 0; i < validation->suite_count; i++) {
         const struct reckon_validate_suite *suite = &validation->suites[i];
         printf("%-14s %6zu %8zu", suite->suite, suite->rows, suite->skipped);
@@ -74,7 +79,8 @@ static int by_error(const void *a, const void *b)
 
 static void print_worst(const struct reckon_validation *validation, size_t worst)
 {
-    const struct reckon_validate_row **rows = malloc((validation->row_count + 1) * sizeof(struct reckon_validate_row *));
+    const struct reckon_validate_row **rows = malloc((validation->row_count + 1) *
+                                                     sizeof(struct reckon_validate_row *));
     size_t count = 0;
     SIM_ASSERT(rows != NULL, "no memory for %zu rows", validation->row_count);
     for (size_t i = 0; i < validation->row_count; i++) {
@@ -89,8 +95,9 @@ static void print_worst(const struct reckon_validation *validation, size_t worst
         if (row->cannot) {
             printf("  cannot   %s/%s %s: %s\n", row->suite, row->kernel, row->params, row->skipped);
         } else {
-            printf("  %+7.1f%%  %s/%s %s: measured %.6g, predicted %.6g %s\n", (row->predicted / row->measured - 1) * 100, row->suite,
-                   row->kernel, row->params, row->measured, row->predicted, row->unit);
+            printf("  %+7.1f%%  %s/%s %s: measured %.6g, predicted %.6g %s\n",
+                   (row->predicted / row->measured - 1) * 100, row->suite, row->kernel, row->params,
+                   row->measured, row->predicted, row->unit);
         }
     }
     free(rows);

@@ -1,14 +1,18 @@
 /* reckon COMMAND ...: finds the command and leaves the rest to it. Exit codes: 0 done, 1 user error, 2 cannot, 3 internal. */
+#include "reckon_version.h"
+#include "sim/cli/cli.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "reckon_version.h"
-#include "sim/cli/cli.h"
 
-struct command { const char *name; int (*run)(int argc, char **argv); const char *summary; };
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+};
 
 static const struct command commands[] = {
     { "predict", cmd_predict, "time of a recorded training step on one or more devices" },
@@ -27,9 +31,10 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         fprintf(out, "  %-11s %s\n", commands[i].name, commands[i].summary);
     }
-    fprintf(out, "\nreckon COMMAND --help says more. Example:\n"
-                 "  reckon predict step.kineto.json.gz --device mi350x,b200,h200\n\n"
-                 "Exit codes: 0 done, 1 wrong input, 2 cannot (does not fit, not modelled), 3 a bug of ours.\n");
+    fprintf(out,
+            "\nreckon COMMAND --help says more. Example:\n"
+            "  reckon predict step.kineto.json.gz --device mi350x,b200,h200\n\n"
+            "Exit codes: 0 done, 1 wrong input, 2 cannot (does not fit, not modelled), 3 a bug of ours.\n");
 }
 
 /* SIM_ASSERT has printed what went wrong. */

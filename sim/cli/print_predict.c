@@ -1,9 +1,9 @@
 #include "sim/cli/print_predict.h"
+#include "sim/cli/cli.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "sim/cli/cli.h"
 
 #define LABEL_WIDTH 46
 #define CELL_WIDTH 20
@@ -11,7 +11,8 @@
 
 typedef void (*cell_printer)(const struct reckon_prediction *prediction, char *text, size_t capacity);
 
-static void print_cells(const char *label, struct reckon_prediction *const *predictions, size_t count, cell_printer cell)
+static void print_cells(const char *label, struct reckon_prediction *const *predictions, size_t count,
+                        cell_printer cell)
 {
     char text[64];
     printf("%-*s", LABEL_WIDTH, label);
@@ -34,10 +35,22 @@ static void time_text(double ms, char *text, size_t capacity)
     }
 }
 
-static void cell_device(const struct reckon_prediction *p, char *text, size_t capacity) { snprintf(text, capacity, "%s", p->device); }
-static void cell_step(const struct reckon_prediction *p, char *text, size_t capacity) { time_text(p->step_ms, text, capacity); }
-static void cell_busy(const struct reckon_prediction *p, char *text, size_t capacity) { time_text(p->gpu_busy_ms, text, capacity); }
-static void cell_host(const struct reckon_prediction *p, char *text, size_t capacity) { time_text(p->host_ms, text, capacity); }
+static void cell_device(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%s", p->device);
+}
+static void cell_step(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    time_text(p->step_ms, text, capacity);
+}
+static void cell_busy(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    time_text(p->gpu_busy_ms, text, capacity);
+}
+static void cell_host(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    time_text(p->host_ms, text, capacity);
+}
 static void cell_exposed(const struct reckon_prediction *p, char *text, size_t capacity)
 {
     time_text(p->exposed_comm_ms, text, capacity);
@@ -56,11 +69,17 @@ static void cell_examples(const struct reckon_prediction *p, char *text, size_t 
 }
 static void cell_fits(const struct reckon_prediction *p, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "%s in %.0f GiB", !p->fits_known ? "unknown" : p->fits ? "fits" : "does not fit", p->capacity_gib);
+    snprintf(text, capacity, "%s in %.0f GiB",
+             !p->fits_known ? "unknown"
+             : p->fits      ? "fits"
+                            : "does not fit",
+             p->capacity_gib);
 }
 static void cell_bound(const struct reckon_prediction *p, char *text, size_t capacity)
 {
-    const char *by = p->host_ms > p->gpu_busy_ms ? "the host" : p->exposed_comm_ms > p->gpu_busy_ms / 2 ? "communication" : "the GPU";
+    const char *by = p->host_ms > p->gpu_busy_ms               ? "the host"
+                     : p->exposed_comm_ms > p->gpu_busy_ms / 2 ? "communication"
+                                                               : "the GPU";
     snprintf(text, capacity, "%s", by);
 }
 
@@ -150,7 +169,8 @@ static void row_label(const struct reckon_kernel_row *row, char *text, size_t ca
     }
 }
 
-static const struct reckon_kernel_row *row_like(const struct reckon_prediction *prediction, const struct reckon_kernel_row *row)
+static const struct reckon_kernel_row *row_like(const struct reckon_prediction *prediction,
+                                                const struct reckon_kernel_row *row)
 {
     for (size_t i = 0; i < prediction->kernel_count; i++) {
         const struct reckon_kernel_row *other = &prediction->kernels[i];
@@ -236,26 +256,28 @@ static void print_notes(struct reckon_prediction *const *predictions, size_t cou
     for (size_t i = 0; i < count; i++) {
         char basis[160];
         cli_basis_text(&predictions[i]->basis, basis, sizeof basis);
-        printf("  %s rests on %s values (node %s, host %s)\n", predictions[i]->device, basis, predictions[i]->node, predictions[i]->host);
+        printf("  %s rests on %s values (node %s, host %s)\n", predictions[i]->device, basis,
+               predictions[i]->node, predictions[i]->host);
     }
 }
 
 /* Per kernel: what the trace had, what the model gives, their ratio. */
 static void print_all_kernels(const struct reckon_prediction *prediction)
 {
-    printf("\n%s: every kernel, per call\n  %6s %10s %10s %7s  %s\n", prediction->device, "count", "traced us", "model us", "ratio",
-           "kernel");
+    printf("\n%s: every kernel, per call\n  %6s %10s %10s %7s  %s\n", prediction->device, "count",
+           "traced us", "model us", "ratio", "kernel");
     for (size_t k = 0; k < prediction->kernel_count; k++) {
         const struct reckon_kernel_row *row = &prediction->kernels[k];
         char label[300], name[80];
         row_label(row, label, sizeof label);
         short_name(row->name, name, sizeof name);
-        printf("  %6g %10.2f %10.2f %7.2f  %s [%s, %s]\n", row->count, row->traced_ms * 1e3 / row->count, row->ms * 1e3 / row->count,
-               row->ms / row->traced_ms, label, name, row->limiter);
+        printf("  %6g %10.2f %10.2f %7.2f  %s [%s, %s]\n", row->count, row->traced_ms * 1e3 / row->count,
+               row->ms * 1e3 / row->count, row->ms / row->traced_ms, label, name, row->limiter);
     }
 }
 
-void print_predict(struct reckon_prediction *const *predictions, size_t count, const struct print_predict_options *options)
+void print_predict(struct reckon_prediction *const *predictions, size_t count,
+                   const struct print_predict_options *options)
 {
     print_head(predictions, count);
     print_categories(predictions, count);

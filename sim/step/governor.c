@@ -3,7 +3,7 @@
 
 #define DENSE_MATRIX_SHARE 0.84 /* mean use of the matrix units in sustained dense work at clock.core_dense */
 #define CLOCK_EXPONENT 1.5
-#define HBM_BUDGET 0.5          /* of the power above idle, at a saturated HBM */
+#define HBM_BUDGET 0.5 /* of the power above idle, at a saturated HBM */
 
 double governor_core_mhz(const struct chip_profile *chip, double matrix_share, double hbm_share)
 {

@@ -2,9 +2,13 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const cache_texts[HARNESS_CACHES] = { "program", "clean", "own", "predecessor", "flushed" };
+static const char *const cache_texts[HARNESS_CACHES] = { "program", "clean", "own", "predecessor",
+                                                         "flushed" };
 
-#define ROW(field, unit, min, max, help) { #field, unit, min, max, offsetof(struct harness_profile, field), help }
+#define ROW(field, unit, min, max, help)                                      \
+    {                                                                         \
+#field, unit, min, max, offsetof(struct harness_profile, field), help \
+    }
 static const struct value_row rows[] = {
     ROW(empty_us, "us", 0, 1000, "what the program reads for an empty kernel"),
     ROW(launch_interval_us, "us", 0, 1000, "least time between two launches of the program's host"),
@@ -33,22 +37,27 @@ int harness_cache_parse(const char *text)
 }
 
 /* "covers": [{"suite": "gemm", "cache": "flushed"}, {"suite": "launch", "kernel": "empty", "cache": "own", "call_us": {...}}] */
-static enum sim_status coverage_read(const char *path, const struct json *list, struct harness_profile *harness,
-                                     struct sim_error *error)
+static enum sim_status coverage_read(const char *path, const struct json *list,
+                                     struct harness_profile *harness, struct sim_error *error)
 {
     if (list == NULL || json_kind_of(list) != JSON_ARRAY) {
-        return sim_fail(error, SIM_BAD_PROFILE, "%s: key 'covers' must be a list of {suite, kernel, cache}", path);
+        return sim_fail(error, SIM_BAD_PROFILE, "%s: key 'covers' must be a list of {suite, kernel, cache}",
+                        path);
     }
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *entry = json_at(list, i);
         struct harness_coverage *coverage = &harness->coverage[harness->coverage_count];
         char cache[32] = "";
         if (harness->coverage_count == sizeof harness->coverage / sizeof harness->coverage[0]) {
-            return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: more than %zu entries in 'covers'", path, json_line(entry),
-                            harness->coverage_count);
+            return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: more than %zu entries in 'covers'", path,
+                            json_line(entry), harness->coverage_count);
         }
         static const char *const keys[] = { "suite", "kernel", "cache", "call_us", NULL };
-        static const struct value_row call = { "call_us", "us", 0, 1e6, offsetof(struct harness_coverage, call_us),
+        static const struct value_row call = { "call_us",
+                                               "us",
+                                               0,
+                                               1e6,
+                                               offsetof(struct harness_coverage, call_us),
                                                "host time of one measured call" };
         enum sim_status status = value_keys_check(path, entry, keys, error);
         if (status == SIM_OK) {
@@ -61,13 +70,15 @@ static enum sim_status coverage_read(const char *path, const struct json *list, 
             status = value_text_read(path, entry, "cache", cache, sizeof cache, error);
         }
         if (status == SIM_OK && json_get(entry, "call_us") != NULL) {
-            status = value_row_read(path, json_get(entry, "call_us"), &call, coverage, &harness->kinds, error);
+            status = value_row_read(path, json_get(entry, "call_us"), &call, coverage, &harness->kinds,
+                                    error);
         }
         if (status != SIM_OK) {
             return status;
         }
         if (harness_cache_parse(cache) < 0) {
-            return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: cache '%s' is none of program, clean, own, predecessor, flushed", path,
+            return sim_fail(error, SIM_BAD_PROFILE,
+                            "%s:%u: cache '%s' is none of program, clean, own, predecessor, flushed", path,
                             json_line(entry), cache);
         }
         coverage->cache = (enum harness_cache)harness_cache_parse(cache);
@@ -76,17 +87,19 @@ static enum sim_status coverage_read(const char *path, const struct json *list, 
     return SIM_OK;
 }
 
-static enum sim_status libraries_read(const char *path, const struct json *list, struct harness_profile *harness,
-                                      struct sim_error *error)
+static enum sim_status libraries_read(const char *path, const struct json *list,
+                                      struct harness_profile *harness, struct sim_error *error)
 {
     if (list == NULL || json_kind_of(list) != JSON_ARRAY) {
         return sim_fail(error, SIM_BAD_PROFILE, "%s: key 'libraries' must be a list of texts", path);
     }
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *entry = json_at(list, i);
-        if (json_kind_of(entry) != JSON_STRING || strlen(json_string(entry)) >= sizeof harness->libraries[0] ||
+        if (json_kind_of(entry) != JSON_STRING ||
+            strlen(json_string(entry)) >= sizeof harness->libraries[0] ||
             harness->library_count == sizeof harness->libraries / sizeof harness->libraries[0]) {
-            return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: 'libraries' takes up to 16 texts of up to 31 bytes", path,
+            return sim_fail(error, SIM_BAD_PROFILE,
+                            "%s:%u: 'libraries' takes up to 16 texts of up to 31 bytes", path,
                             json_line(entry));
         }
         strcpy(harness->libraries[harness->library_count++], json_string(entry));
@@ -94,7 +107,8 @@ static enum sim_status libraries_read(const char *path, const struct json *list,
     return SIM_OK;
 }
 
-enum sim_status harness_profile_read(const char *path, struct harness_profile *harness, struct sim_error *error)
+enum sim_status harness_profile_read(const char *path, struct harness_profile *harness,
+                                     struct sim_error *error)
 {
     struct json *root = NULL;
     enum sim_status status = json_read_file(path, &root, error);
@@ -104,12 +118,14 @@ enum sim_status harness_profile_read(const char *path, struct harness_profile *h
     static const char *const keys[] = { "schema", "name", "title", "libraries", "covers", "values", NULL };
     memset(harness, 0, sizeof *harness);
     if ((status = value_keys_check(path, root, keys, error)) == SIM_OK &&
-        (status = value_text_read(path, root, "name", harness->name, sizeof harness->name, error)) == SIM_OK &&
-        (status = value_text_read(path, root, "title", harness->title, sizeof harness->title, error)) == SIM_OK &&
+        (status = value_text_read(path, root, "name", harness->name, sizeof harness->name, error)) ==
+            SIM_OK &&
+        (status = value_text_read(path, root, "title", harness->title, sizeof harness->title, error)) ==
+            SIM_OK &&
         (status = coverage_read(path, json_get(root, "covers"), harness, error)) == SIM_OK &&
         (status = libraries_read(path, json_get(root, "libraries"), harness, error)) == SIM_OK) {
-        status = value_table_read(path, json_get(root, "values"), rows, sizeof rows / sizeof rows[0], harness, &harness->kinds,
-                                  error);
+        status = value_table_read(path, json_get(root, "values"), rows, sizeof rows / sizeof rows[0], harness,
+                                  &harness->kinds, error);
     }
     json_destroy(root);
     return status;
@@ -128,8 +144,8 @@ static bool library_matches(const struct harness_profile *harness, const char *l
     return false;
 }
 
-const struct harness_coverage *harness_covers(const struct harness_profile *harness, const char *suite, const char *kernel,
-                                              const char *library)
+const struct harness_coverage *harness_covers(const struct harness_profile *harness, const char *suite,
+                                              const char *kernel, const char *library)
 {
     const struct harness_coverage *best = NULL;
     if (!library_matches(harness, library)) {

@@ -2,10 +2,10 @@
  * that program (devices/harness/NAME.json), fitted once, never per row, and never part of the chip. */
 #ifndef SIM_STEP_HARNESS_PROFILE_H
 #define SIM_STEP_HARNESS_PROFILE_H
-#include <stdbool.h>
-#include <stddef.h>
 #include "sim/core/status.h"
 #include "sim/step/value_table.h"
+#include <stdbool.h>
+#include <stddef.h>
 
 enum harness_cache {
     HARNESS_CACHE_PROGRAM, /* as the kernel's wave program says: the state its own benchmark leaves */
@@ -17,27 +17,29 @@ enum harness_cache {
 };
 
 struct harness_coverage {
-    char suite[32], kernel[48];  /* kernel "": all of the suite; else one kernel, which wins over the suite's entry */
+    char suite[32],
+        kernel[48]; /* kernel "": all of the suite; else one kernel, which wins over the suite's entry */
     enum harness_cache cache;
-    double call_us;              /* host time of one measured call, which no measurement can be below; 0: the host runs ahead */
+    double call_us; /* host time of one measured call: no measurement is below it; 0: the host runs ahead */
 };
 
 struct harness_profile {
     char name[32], title[128];
-    double empty_us;             /* what the program reads for an empty kernel */
-    double launch_interval_us;   /* least time between launches that the program's host makes */
+    double empty_us;           /* what the program reads for an empty kernel */
+    double launch_interval_us; /* least time between launches that the program's host makes */
     struct value_kinds kinds;
     size_t coverage_count, library_count;
     struct harness_coverage coverage[48];
-    char libraries[16][32];      /* library= values of tables that this program's profile speaks for */
+    char libraries[16][32]; /* library= values of tables that this program's profile speaks for */
 };
 
-enum sim_status harness_profile_read(const char *path, struct harness_profile *harness, struct sim_error *error);
+enum sim_status harness_profile_read(const char *path, struct harness_profile *harness,
+                                     struct sim_error *error);
 
 /* Entry that covers (suite, kernel), or NULL. A harness with libraries covers only rows that name one of them
  * (`library`, NULL when the row names none), and one without covers only rows that name none. */
-const struct harness_coverage *harness_covers(const struct harness_profile *harness, const char *suite, const char *kernel,
-                                              const char *library);
+const struct harness_coverage *harness_covers(const struct harness_profile *harness, const char *suite,
+                                              const char *kernel, const char *library);
 
 /* What the program adds to the device's time once per measured call: what it reads for an empty kernel less what an empty
  * kernel takes. */

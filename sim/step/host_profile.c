@@ -2,7 +2,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#define ROW(field, unit, min, max, help) { #field, unit, min, max, offsetof(struct host_profile, field), help }
+#define ROW(field, unit, min, max, help)                                   \
+    {                                                                      \
+#field, unit, min, max, offsetof(struct host_profile, field), help \
+    }
 static const struct value_row rows[] = {
     ROW(operator_us, "us", 0, 1000, "one framework operator, nested ones not counted"),
     ROW(launch_us, "us", 0, 1000, "one launch, copy or fill call"),
@@ -25,7 +28,8 @@ enum sim_status host_profile_read(const char *path, struct host_profile *host, s
     if ((status = value_keys_check(path, root, keys, error)) == SIM_OK &&
         (status = value_text_read(path, root, "name", host->name, sizeof host->name, error)) == SIM_OK &&
         (status = value_text_read(path, root, "title", host->title, sizeof host->title, error)) == SIM_OK) {
-        status = value_table_read(path, json_get(root, "values"), rows, sizeof rows / sizeof rows[0], host, &host->kinds, error);
+        status = value_table_read(path, json_get(root, "values"), rows, sizeof rows / sizeof rows[0], host,
+                                  &host->kinds, error);
     }
     json_destroy(root);
     return status;

@@ -7,12 +7,12 @@
 
 struct host_profile {
     char name[32], title[96];
-    double operator_us;    /* framework operator, its own time, nested operators counted on their own */
-    double launch_us;      /* one launch, copy or fill call */
-    double event_us;       /* one event record or stream wait call */
-    double sync_us;        /* a synchronise call's return after the device is done */
-    double start_us;       /* launch call's return to the kernel's start on an idle stream */
-    double queue_depth;    /* launches a host may be ahead of a device before the next launch blocks */
+    double operator_us; /* framework operator, its own time, nested operators counted on their own */
+    double launch_us;   /* one launch, copy or fill call */
+    double event_us;    /* one event record or stream wait call */
+    double sync_us;     /* a synchronise call's return after the device is done */
+    double start_us;    /* launch call's return to the kernel's start on an idle stream */
+    double queue_depth; /* launches a host may be ahead of a device before the next launch blocks */
     struct value_kinds kinds;
 };
 

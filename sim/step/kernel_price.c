@@ -32,14 +32,19 @@ static void set_initial_cache(struct wave_program *program, enum harness_cache c
     }
 }
 
-static enum sim_status run_window(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
-                                  const struct wave_program *program, double core_mhz, struct kernel_result *result,
-                                  struct sim_error *error)
+static enum sim_status run_window(const struct kernel_price_machine *machine,
+                                  const struct kernel_price_request *request,
+                                  const struct wave_program *program, double core_mhz,
+                                  struct kernel_result *result, struct sim_error *error)
 {
-    struct chip_options options = { .engine = machine->engine, .exact = request->exact, .seed = machine->seed, .core_mhz = core_mhz,
+    struct chip_options options = { .engine = machine->engine,
+                                    .exact = request->exact,
+                                    .seed = machine->seed,
+                                    .core_mhz = core_mhz,
                                     .window_requests = request->exact ? 0 : request->quick_requests };
     enum sim_status status = chip_run(machine->chip, program, &options, result, error);
-    if (status == SIM_OK && options.window_requests > 0 && result->sampling_error > KERNEL_PRICE_QUICK_ERROR) {
+    if (status == SIM_OK && options.window_requests > 0 &&
+        result->sampling_error > KERNEL_PRICE_QUICK_ERROR) {
         options.window_requests = 0;
         status = chip_run(machine->chip, program, &options, result, error);
     }
@@ -48,30 +53,37 @@ static enum sim_status run_window(const struct kernel_price_machine *machine, co
 
 /* Memory-bound kernels hold one clock, matrix-heavy ones another, which only the run itself tells: run, and run again at
  * the other clock when the first run says so. */
-static enum sim_status run_waves(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
-                                 struct wave_program *program, struct kernel_result *result, struct sim_error *error)
+static enum sim_status run_waves(const struct kernel_price_machine *machine,
+                                 const struct kernel_price_request *request, struct wave_program *program,
+                                 struct kernel_result *result, struct sim_error *error)
 {
     const struct chip_profile *chip = machine->chip;
     if (request->cache == HARNESS_CACHE_PREDECESSOR && program->predecessor_bytes == 0) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s/%s does not say what its predecessor wrote: use clean, own or flushed",
+        return sim_fail(error, SIM_BAD_ARGUMENT,
+                        "%s/%s does not say what its predecessor wrote: use clean, own or flushed",
                         request->suite, request->kernel);
     }
     set_initial_cache(program, request->cache);
-    enum sim_status status = run_window(machine, request, program, chip->clock_core_memory_bound, result, error);
+    enum sim_status status = run_window(machine, request, program, chip->clock_core_memory_bound, result,
+                                        error);
     double matrix_mhz = request->matrix_mhz > 0 ? request->matrix_mhz : chip->clock_core_max;
-    if (status == SIM_OK && result->matrix_share > KERNEL_PRICE_MATRIX_HEAVY && matrix_mhz != chip->clock_core_memory_bound) {
+    if (status == SIM_OK && result->matrix_share > KERNEL_PRICE_MATRIX_HEAVY &&
+        matrix_mhz != chip->clock_core_memory_bound) {
         status = run_window(machine, request, program, matrix_mhz, result, error);
     }
     return status;
 }
 
-static void run_copy(const struct kernel_price_machine *machine, const struct kernel_launch *launch, struct kernel_result *result)
+static void run_copy(const struct kernel_price_machine *machine, const struct kernel_launch *launch,
+                     struct kernel_result *result)
 {
     double rate_gbs = 0, fixed_us = 0;
-    node_profile_host_link(machine->node, launch->kind != KERNEL_LAUNCH_COPY_PAGEABLE, launch->kind != KERNEL_LAUNCH_COPY_D2H,
-                           &rate_gbs, &fixed_us);
-    *result = (struct kernel_result){ .duration_us = fixed_us + launch->copy_bytes / (rate_gbs * 1e3), .sampled_fraction = 1,
-                                      .atomic_executed_at = "none", .clock_mhz = machine->chip->clock_core_memory_bound };
+    node_profile_host_link(machine->node, launch->kind != KERNEL_LAUNCH_COPY_PAGEABLE,
+                           launch->kind != KERNEL_LAUNCH_COPY_D2H, &rate_gbs, &fixed_us);
+    *result = (struct kernel_result){ .duration_us = fixed_us + launch->copy_bytes / (rate_gbs * 1e3),
+                                      .sampled_fraction = 1,
+                                      .atomic_executed_at = "none",
+                                      .clock_mhz = machine->chip->clock_core_memory_bound };
     result->stack[KERNEL_STAGE_LATENCY] = fixed_us / result->duration_us;
     result->stack[KERNEL_STAGE_DIE_LINK] = 1 - result->stack[KERNEL_STAGE_LATENCY]; /* the host link */
     result->bytes[KERNEL_LEVEL_HBM] = launch->copy_bytes;
@@ -124,7 +136,8 @@ static double gap_us_of(const struct kernel_price *price, const struct chip_prof
 /* End of a run of launches, in closed form. Launch k of the run may start when the host has issued it (first_ready +
  * k * interval) and the one before has ended, a gap later. The last end is linear in the launch that the device waited
  * for last, so only the extremes count. `end` is negative before the first launch of all. */
-static double run_end_us(double end, double first_ready, double interval, double us, double gap, double repeat)
+static double run_end_us(double end, double first_ready, double interval, double us, double gap,
+                         double repeat)
 {
     double behind_device = end < 0 ? 0 : end + repeat * (us + gap);
     double waited_first = first_ready + repeat * us + (repeat - 1) * gap;
@@ -146,8 +159,8 @@ static double span_us(const struct kernel_price *price, const struct chip_profil
     return fmax(end, 0);
 }
 
-double kernel_price_measured_us(const struct kernel_price *price, const struct chip_profile *chip, double floor_us,
-                                double interval_us)
+double kernel_price_measured_us(const struct kernel_price *price, const struct chip_profile *chip,
+                                double floor_us, double interval_us)
 {
     double us = floor_us + span_us(price, chip, price->graph_style ? 0 : interval_us);
     return price->time_is_per_call ? us / fmax(price->launches, 1) : us;
@@ -157,7 +170,9 @@ bool kernel_price_value(const struct kernel_price *price, double time_us, double
 {
     switch (price->value_rule) {
     case KERNEL_VALUE_AMOUNT_PER_TIME: *value = time_us > 0 ? price->value_amount / time_us : 0; return true;
-    case KERNEL_VALUE_TIME_PER_AMOUNT: *value = time_us * price->value_factor / price->value_amount; return true;
+    case KERNEL_VALUE_TIME_PER_AMOUNT:
+        *value = time_us * price->value_factor / price->value_amount;
+        return true;
     case KERNEL_VALUE_COUNT: *value = price->value_amount; return true;
     default: return false;
     }
@@ -166,7 +181,8 @@ bool kernel_price_value(const struct kernel_price *price, double time_us, double
 /* Of a kernel in a stream: what an empty one takes beyond its workgroups' own start and release. */
 static double launch_path_us(const struct chip_profile *chip)
 {
-    double workgroup_us = (chip->dispatch_start_latency + chip->dispatch_release_latency) / chip->clock_core_memory_bound;
+    double workgroup_us = (chip->dispatch_start_latency + chip->dispatch_release_latency) /
+                          chip->clock_core_memory_bound;
     return fmax(chip->launch_latency - workgroup_us, 0);
 }
 
@@ -215,8 +231,9 @@ static void copy_plan_facts(const struct kernel_plan *plan, struct kernel_price 
     memcpy(price->assumptions, plan->assumptions, sizeof price->assumptions);
 }
 
-static enum sim_status price_plan(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
-                                  const struct kernel_plan *plan, struct kernel_price *price, struct sim_error *error)
+static enum sim_status price_plan(const struct kernel_price_machine *machine,
+                                  const struct kernel_price_request *request, const struct kernel_plan *plan,
+                                  struct kernel_price *price, struct sim_error *error)
 {
     copy_plan_facts(plan, price);
     SIM_ASSERT(plan->launch_count <= KERNEL_PRICE_LAUNCHES_MAX, "%zu launches", plan->launch_count);
@@ -232,8 +249,8 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine, co
         } else {
             run_copy(machine, launch, &part);
         }
-        SIM_ASSERT(isfinite(part.duration_us) && part.duration_us >= 0, "%s/%s launch %zu takes %g us", request->suite,
-                   request->kernel, i, part.duration_us);
+        SIM_ASSERT(isfinite(part.duration_us) && part.duration_us >= 0, "%s/%s launch %zu takes %g us",
+                   request->suite, request->kernel, i, part.duration_us);
         price->launch_us[i] = part.duration_us;
         price->launch_repeat[i] = launch->repeat;
         price->launches += launch->repeat;
@@ -245,8 +262,8 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine, co
     return SIM_OK;
 }
 
-void kernel_price_compute(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
-                          struct kernel_price *price)
+void kernel_price_compute(const struct kernel_price_machine *machine,
+                          const struct kernel_price_request *request, struct kernel_price *price)
 {
     struct kernel_params *params = NULL;
     struct kernel_plan *plan = NULL;
@@ -255,7 +272,8 @@ void kernel_price_compute(const struct kernel_price_machine *machine, const stru
     memset(price, 0, sizeof *price);
     price->status = kernel_params_parse(request->params, &params, &error);
     if (price->status == SIM_OK) {
-        price->status = kernel_plan_create(request->suite, request->kernel, params, &kernel_machine, &plan, &error);
+        price->status = kernel_plan_create(request->suite, request->kernel, params, &kernel_machine, &plan,
+                                           &error);
     }
     if (price->status == SIM_OK) {
         price->status = price_plan(machine, request, plan, price, &error);

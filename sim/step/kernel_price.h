@@ -7,13 +7,13 @@
  * captured graph it hides behind the kernel before. */
 #ifndef SIM_STEP_KERNEL_PRICE_H
 #define SIM_STEP_KERNEL_PRICE_H
-#include <stdbool.h>
-#include <stdint.h>
 #include "sim/chiplet/chip.h"
 #include "sim/core/kernel_result.h"
 #include "sim/fabric/fabric.h"
 #include "sim/step/harness_profile.h"
 #include "workloads/kernels/kernel.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 #define KERNEL_PRICE_LAUNCHES_MAX (sizeof((struct kernel_plan *)0)->launches / sizeof(struct kernel_launch))
 
@@ -27,21 +27,22 @@ struct kernel_price_machine { /* borrowed */
 struct kernel_price_request {
     const char *suite, *kernel, *params; /* params: "k=v;k=v", NULL for none */
     enum harness_cache cache;
-    double matrix_mhz;  /* core clock of kernels that keep the matrix units busy; 0: the highest */
+    double matrix_mhz; /* core clock of kernels that keep the matrix units busy; 0: the highest */
     bool exact;
-    uint64_t quick_requests;  /* try a window of so many line requests first, and the chip model's default one only where the
+    uint64_t
+        quick_requests; /* try a window of so many line requests first, and the chip model's default one only where the
                                  quick one's own error estimate is above KERNEL_PRICE_QUICK_ERROR; 0: default at once */
 };
 
 struct kernel_price {
     enum sim_status status;
-    char error[SIM_ERROR_TEXT_CAPACITY];  /* when status is not SIM_OK */
-    size_t launch_count;                  /* classes of launches, in order */
+    char error[SIM_ERROR_TEXT_CAPACITY];         /* when status is not SIM_OK */
+    size_t launch_count;                         /* classes of launches, in order */
     double launch_us[KERNEL_PRICE_LAUNCHES_MAX]; /* launch path included */
     double launch_repeat[KERNEL_PRICE_LAUNCHES_MAX];
-    double launches;                      /* sum of the repeats */
-    double device_us;                     /* first launch's start to the last one's end, device alone, all queued */
-    struct kernel_result result;          /* all launches together; gaps are its launch stage */
+    double launches;             /* sum of the repeats */
+    double device_us;            /* first launch's start to the last one's end, device alone, all queued */
+    struct kernel_result result; /* all launches together; gaps are its launch stage */
     bool graph_style, time_is_per_call, value_only;
     enum kernel_value_rule value_rule;
     double value_amount, value_factor;
@@ -52,13 +53,13 @@ struct kernel_price {
 };
 
 /* Never fails by itself: the outcome is price->status. */
-void kernel_price_compute(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
-                          struct kernel_price *price);
+void kernel_price_compute(const struct kernel_price_machine *machine,
+                          const struct kernel_price_request *request, struct kernel_price *price);
 
 /* Time from the first launch call to the last launch's end when a host issues a launch every `interval_us` at best, plus
  * `floor_us`. Inside a captured graph only the first launch waits for the host. Per call where the table counts so. */
-double kernel_price_measured_us(const struct kernel_price *price, const struct chip_profile *chip, double floor_us,
-                                double interval_us);
+double kernel_price_measured_us(const struct kernel_price *price, const struct chip_profile *chip,
+                                double floor_us, double interval_us);
 
 /* The table's value for a time; false when the kernel has none. `time_us` is as the table has it (per call or whole). */
 bool kernel_price_value(const struct kernel_price *price, double time_us, double *value);

@@ -17,7 +17,8 @@ struct board { /* shared by all workers of one run */
 
 void *parallel_share(size_t bytes)
 {
-    void *memory = mmap(NULL, bytes == 0 ? 1 : bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, bytes == 0 ? 1 : bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                        0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -49,8 +50,8 @@ static void work(struct board *board, size_t count, void (*task)(void *, size_t)
     }
 }
 
-static void run_here(size_t count, void (*task)(void *, size_t), void *context, void (*tick)(void *, size_t, size_t),
-                     void *tick_context)
+static void run_here(size_t count, void (*task)(void *, size_t), void *context,
+                     void (*tick)(void *, size_t, size_t), void *tick_context)
 {
     for (size_t i = 0; i < count; i++) {
         if (tick != NULL) {
@@ -91,9 +92,9 @@ static void wait_for(pid_t *workers, uint32_t started, const struct board *board
     }
 }
 
-enum sim_status parallel_run(uint32_t jobs, size_t count, void (*task)(void *context, size_t index), void *context,
-                             void (*tick)(void *tick_context, size_t done, size_t count), void *tick_context,
-                             struct sim_error *error)
+enum sim_status parallel_run(uint32_t jobs, size_t count, void (*task)(void *context, size_t index),
+                             void *context, void (*tick)(void *tick_context, size_t done, size_t count),
+                             void *tick_context, struct sim_error *error)
 {
     uint32_t wanted = count < jobs ? (uint32_t)count : jobs;
     if (wanted <= 1) {
@@ -125,5 +126,6 @@ enum sim_status parallel_run(uint32_t jobs, size_t count, void (*task)(void *con
     }
     free(workers);
     parallel_unshare(board, sizeof *board);
-    return started > 0 ? SIM_OK : sim_fail(error, SIM_NO_MEMORY, "no worker could be started: %s", strerror(errno));
+    return started > 0 ? SIM_OK
+                       : sim_fail(error, SIM_NO_MEMORY, "no worker could be started: %s", strerror(errno));
 }

@@ -1,8 +1,4 @@
 /* A recorded step on a device: price every device node of the graph, play the step out, and say what it rests on. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "sim/core/data_path.h"
 #include "sim/core/units.h"
 #include "sim/fabric/fabric.h"
@@ -13,6 +9,10 @@
 #include "sim/step/session.h"
 #include "workloads/graph.h"
 #include "workloads/trace/kineto.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Rate that a kernel without a program reaches of its data type's peak, where only its flops are known. Assumed: library
  * kernels of middling shapes reach 0.4 to 0.7; such kernels are flagged and counted wherever it is used. */
@@ -24,7 +24,7 @@
  * bulk ones of few rounds are not, and their error estimate sends them to the default window. */
 #define QUICK_REQUESTS 300000
 
-struct node_pricing { /* of one device node */
+struct node_pricing {                    /* of one device node */
     struct kernel_price_request request; /* program, or the stand-in copy of a kernel priced by bytes */
     bool has_request;
     char params[RECHOOSE_PARAMS_CAPACITY]; /* backing of request.params where they are not the node's own */
@@ -40,15 +40,15 @@ struct prediction_build {
     const struct reckon_predict_request *request;
     const struct graph *graph;
     struct reckon_prediction *prediction;
-    struct node_pricing *nodes;              /* [node_count] */
-    struct step_price *prices;               /* [node_count] */
-    struct kernel_price_request *requests;   /* gathered for session_price */
+    struct node_pricing *nodes;            /* [node_count] */
+    struct step_price *prices;             /* [node_count] */
+    struct kernel_price_request *requests; /* gathered for session_price */
     struct step_timeline *timeline;
-    bool traced_here;                        /* recorded on the device asked for */
+    bool traced_here; /* recorded on the device asked for */
 };
 
-enum sim_status reckon_graph_read(struct reckon *reckon, const char *const *paths, size_t path_count, bool traced_host_times,
-                                  struct graph **out, struct sim_error *error)
+enum sim_status reckon_graph_read(struct reckon *reckon, const char *const *paths, size_t path_count,
+                                  bool traced_host_times, struct graph **out, struct sim_error *error)
 {
     (void)reckon;
     struct trace_options options = { .step = -1, .keep_host_times = traced_host_times };
@@ -93,8 +93,9 @@ static void request_by_bytes(struct node_pricing *pricing, const struct graph_no
 {
     double elements = ceil((node->bytes_read + node->bytes_written) / 8);
     snprintf(pricing->params, sizeof pricing->params, "n=%.0f;dtype=fp32", fmax(elements, 1));
-    pricing->request = (struct kernel_price_request){ .suite = "pointwise", .kernel = "copy", .params = pricing->params,
-                                                        .quick_requests = QUICK_REQUESTS };
+    pricing->request = (struct kernel_price_request){
+        .suite = "pointwise", .kernel = "copy", .params = pricing->params, .quick_requests = QUICK_REQUESTS
+    };
     pricing->has_request = true;
     pricing->priced = RECKON_PRICED_BYTES;
 }
@@ -114,15 +115,18 @@ static void request_unrecognised(struct node_pricing *pricing, const struct grap
     }
 }
 
-static void request_kernel(const struct prediction_build *build, struct node_pricing *pricing, const struct graph_node *node)
+static void request_kernel(const struct prediction_build *build, struct node_pricing *pricing,
+                           const struct graph_node *node)
 {
     if (node->recognition == GRAPH_RECOGNISED) {
         const char *kernel = node->kernel, *params = node->params;
-        if (!build->traced_here && rechoose(node->suite, node->kernel, node->params, &kernel, pricing->params)) {
+        if (!build->traced_here &&
+            rechoose(node->suite, node->kernel, node->params, &kernel, pricing->params)) {
             params = pricing->params;
         }
-        pricing->request = (struct kernel_price_request){ .suite = node->suite, .kernel = kernel, .params = params,
-                                                          .quick_requests = QUICK_REQUESTS };
+        pricing->request = (struct kernel_price_request){
+            .suite = node->suite, .kernel = kernel, .params = params, .quick_requests = QUICK_REQUESTS
+        };
         pricing->has_request = true;
         pricing->priced = RECKON_PRICED_PROGRAM;
     } else if (node->recognition == GRAPH_BY_BYTES) {
@@ -160,8 +164,8 @@ static enum sim_status demote_refused(struct prediction_build *build, struct sim
         if (pricing->priced == RECKON_PRICED_BYTES) {
             return sim_fail(error, price->status, "%s: %s", node->name, price->error);
         }
-        notes_add(&build->prediction->notes, "no price from %s/%s, so by its tensors' bytes: %.*s", node->suite, node->kernel,
-                  (int)strcspn(price->error, "("), price->error);
+        notes_add(&build->prediction->notes, "no price from %s/%s, so by its tensors' bytes: %.*s",
+                  node->suite, node->kernel, (int)strcspn(price->error, "("), price->error);
         request_unrecognised(pricing, node);
         demoted = true;
     }
@@ -181,7 +185,8 @@ static double flops_us(const struct chip_profile *chip, const struct graph_node 
 }
 
 /* The first few of a program; shapes make variants of one text without end. */
-static void note_assumption(struct reckon_notes *notes, const struct kernel_price_request *request, const char *text)
+static void note_assumption(struct reckon_notes *notes, const struct kernel_price_request *request,
+                            const char *text)
 {
     char prefix[128];
     size_t before = 0;
@@ -192,15 +197,17 @@ static void note_assumption(struct reckon_notes *notes, const struct kernel_pric
     if (before < ASSUMPTIONS_SHOWN) {
         notes_add(notes, "%s%s", prefix, text);
     } else {
-        notes_add(notes, "%sand more of the kind (reckon kernel %s/%s lists them for one shape)", prefix, request->suite,
-                  request->kernel);
+        notes_add(notes, "%sand more of the kind (reckon kernel %s/%s lists them for one shape)", prefix,
+                  request->suite, request->kernel);
     }
 }
 
-static void price_from_program(struct prediction_build *build, const struct graph_node *node, struct node_pricing *pricing)
+static void price_from_program(struct prediction_build *build, const struct graph_node *node,
+                               struct node_pricing *pricing)
 {
     const struct kernel_price *price = session_price_of(build->reckon, build->device, &pricing->request);
-    pricing->price = (struct step_price){ .us = price->device_us, .unit_share = fmin(price->result.unit_share, 1),
+    pricing->price = (struct step_price){ .us = price->device_us,
+                                          .unit_share = fmin(price->result.unit_share, 1),
                                           .hbm_share = fmin(price->result.hbm_share, 1) };
     pricing->matrix_share = price->result.matrix_share;
     snprintf(pricing->limiter, sizeof pricing->limiter, "%s", kernel_stage_text(price->result.limiter));
@@ -209,36 +216,48 @@ static void price_from_program(struct prediction_build *build, const struct grap
     }
     double by_flops = pricing->priced == RECKON_PRICED_BYTES ? flops_us(&build->device->chip, node) : 0;
     if (by_flops > pricing->price.us) {
-        pricing->price = (struct step_price){ .us = by_flops, .unit_share = 1,
-                                              .hbm_share = pricing->price.hbm_share * pricing->price.us / by_flops };
+        pricing->price = (struct step_price){ .us = by_flops,
+                                              .unit_share = 1,
+                                              .hbm_share = pricing->price.hbm_share * pricing->price.us /
+                                                           by_flops };
         snprintf(pricing->limiter, sizeof pricing->limiter, "matrix");
     }
 }
 
-static enum sim_status price_replayed(const struct graph_node *node, struct node_pricing *pricing, struct sim_error *error)
+static enum sim_status price_replayed(const struct graph_node *node, struct node_pricing *pricing,
+                                      struct sim_error *error)
 {
     if (!(node->traced_us >= 0)) {
-        return sim_fail(error, SIM_BAD_TRACE, "kernel '%s' has no program, no tensors and no traced time", node->name);
+        return sim_fail(error, SIM_BAD_TRACE, "kernel '%s' has no program, no tensors and no traced time",
+                        node->name);
     }
     pricing->priced = RECKON_PRICED_REPLAYED;
-    pricing->price = (struct step_price){ .us = node->traced_us }; /* no slots, no HBM: it is not slowed a second time */
+    pricing->price = (struct step_price){
+        .us = node->traced_us
+    }; /* no slots, no HBM: it is not slowed a second time */
     snprintf(pricing->limiter, sizeof pricing->limiter, "replayed");
     return SIM_OK;
 }
 
 /* ---- collectives */
 
-static enum sim_status collective_request_of(const struct reckon_device *device, const struct graph_node *node,
+static enum sim_status collective_request_of(const struct reckon_device *device,
+                                             const struct graph_node *node,
                                              struct collective_request *request, struct sim_error *error)
 {
     const struct graph_collective *collective = node->collective;
     uint32_t per_node = node_profile_gpu_count(device->node);
-    *request = (struct collective_request){ .kind = collective->kind, .bytes = collective->bytes, .nodes = 1,
-                                            .gpus = collective->group_size, .split_bytes = NULL };
+    *request = (struct collective_request){ .kind = collective->kind,
+                                            .bytes = collective->bytes,
+                                            .nodes = 1,
+                                            .gpus = collective->group_size,
+                                            .split_bytes = NULL };
     if (collective->group_size > per_node) {
         if (collective->group_size % per_node != 0) {
-            return sim_fail(error, SIM_BAD_ARGUMENT, "%s over %u ranks does not divide over nodes of %u GPUs (%s): choose another --node",
-                            collective->kind, collective->group_size, per_node, node_profile_name(device->node));
+            return sim_fail(
+                error, SIM_BAD_ARGUMENT,
+                "%s over %u ranks does not divide over nodes of %u GPUs (%s): choose another --node",
+                collective->kind, collective->group_size, per_node, node_profile_name(device->node));
         }
         request->gpus = per_node;
         request->nodes = collective->group_size / per_node;
@@ -254,19 +273,23 @@ static enum sim_status price_collective(struct prediction_build *build, const st
     struct collective_result result;
     bool known = node->collective != NULL && strcmp(node->collective->kind, "unknown") != 0;
     if (!known || node->collective->bytes <= 0 || node->collective->group_size < 2) {
-        notes_add(&build->prediction->notes, "collective '%.80s' (%s) is replayed at its traced %.1f us and not scaled", node->name,
+        notes_add(&build->prediction->notes,
+                  "collective '%.80s' (%s) is replayed at its traced %.1f us and not scaled", node->name,
                   known ? "no bytes or one rank" : "of an unknown kind", node->traced_us);
         return price_replayed(node, pricing, error);
     }
     enum sim_status status = collective_request_of(build->device, node, &request, error);
     if (status == SIM_OK) {
         status = collective_time(build->device->node, &request,
-                                 build->reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID : FABRIC_ENGINE_FLUID, &result,
-                                 error);
+                                 build->reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID
+                                                                       : FABRIC_ENGINE_FLUID,
+                                 &result, error);
     }
     if (status != SIM_OK && request.nodes > 1) {
-        return sim_fail(error, status, "%s over %u ranks is beyond node %s of %u GPUs: choose another --node (%s)", request.kind,
-                        node->collective->group_size, node_profile_name(build->device->node), request.gpus, error->text);
+        return sim_fail(error, status,
+                        "%s over %u ranks is beyond node %s of %u GPUs: choose another --node (%s)",
+                        request.kind, node->collective->group_size, node_profile_name(build->device->node),
+                        request.gpus, error->text);
     }
     if (status != SIM_OK) {
         return status;
@@ -322,8 +345,13 @@ static enum sim_status schedule(struct prediction_build *build, struct sim_error
 {
     const struct host_profile *host = &build->device->host;
     struct step_host_costs costs = {
-        .operator_us = host->operator_us, .launch_us = host->launch_us, .event_us = host->event_us, .sync_us = host->sync_us,
-        .start_us = host->start_us, .queue_depth = host->queue_depth, .traced_operators = build->request->traced_host_times,
+        .operator_us = host->operator_us,
+        .launch_us = host->launch_us,
+        .event_us = host->event_us,
+        .sync_us = host->sync_us,
+        .start_us = host->start_us,
+        .queue_depth = host->queue_depth,
+        .traced_operators = build->request->traced_host_times,
     };
     struct step_options options = { .stream_gap_us = build->device->chip.launch_stream_gap };
     step_timeline_destroy(build->timeline);
@@ -358,7 +386,8 @@ static enum sim_status reprice_dense(struct prediction_build *build, struct sim_
     if (!changed) {
         return SIM_OK;
     }
-    notes_add(&build->prediction->notes, "dense kernels run at %.0f MHz, the clock that board power leaves this step (static governor)",
+    notes_add(&build->prediction->notes,
+              "dense kernels run at %.0f MHz, the clock that board power leaves this step (static governor)",
               matrix_mhz);
     enum sim_status status = price_requests(build, error);
     if (status == SIM_OK) {
@@ -373,7 +402,9 @@ static char *program_text(const struct graph_node *node, const struct node_prici
 {
     char text[96];
     switch (pricing->priced) {
-    case RECKON_PRICED_PROGRAM: snprintf(text, sizeof text, "%s/%s", pricing->request.suite, pricing->request.kernel); break;
+    case RECKON_PRICED_PROGRAM:
+        snprintf(text, sizeof text, "%s/%s", pricing->request.suite, pricing->request.kernel);
+        break;
     case RECKON_PRICED_FABRIC: snprintf(text, sizeof text, "collective/%s", node->collective->kind); break;
     case RECKON_PRICED_BYTES: snprintf(text, sizeof text, "bytes"); break;
     default: snprintf(text, sizeof text, "replayed"); break;
@@ -388,7 +419,8 @@ static char *params_text(const struct graph_node *node, const struct node_pricin
         return strdup(pricing->request.params);
     }
     if (pricing->priced == RECKON_PRICED_FABRIC) {
-        snprintf(text, sizeof text, "bytes=%.0f;gpus=%u", node->collective->bytes, node->collective->group_size);
+        snprintf(text, sizeof text, "bytes=%.0f;gpus=%u", node->collective->bytes,
+                 node->collective->group_size);
     }
     if (pricing->priced == RECKON_PRICED_BYTES) {
         snprintf(text, sizeof text, "bytes=%.0f", node->bytes_read + node->bytes_written);
@@ -401,10 +433,11 @@ static char *key_text(const struct graph_node *node)
 {
     char *text = NULL;
     int wrote = node->kind == GRAPH_COLLECTIVE && node->collective != NULL
-                    ? asprintf(&text, "%s|%s|%.0f|%u", node->name, node->collective->kind, node->collective->bytes,
-                               node->collective->group_size)
+                    ? asprintf(&text, "%s|%s|%.0f|%u", node->name, node->collective->kind,
+                               node->collective->bytes, node->collective->group_size)
                     : asprintf(&text, "%s|%s/%s|%s|%.0f", node->name, node->suite, node->kernel,
-                               node->params != NULL ? node->params : "", node->bytes_read + node->bytes_written);
+                               node->params != NULL ? node->params : "",
+                               node->bytes_read + node->bytes_written);
     SIM_ASSERT(wrote >= 0, "no memory for a row");
     return text;
 }
@@ -473,8 +506,10 @@ static void fill_rows(struct prediction_build *build)
         row->name = strdup(node->name != NULL ? node->name : "?");
         row->program = program_text(node, pricing);
         row->params = params_text(node, pricing);
-        SIM_ASSERT(row->name != NULL && row->program != NULL && row->params != NULL, "no memory for %zu rows", count);
-        snprintf(row->category, sizeof row->category, "%s", node->category != NULL ? node->category : "other");
+        SIM_ASSERT(row->name != NULL && row->program != NULL && row->params != NULL, "no memory for %zu rows",
+                   count);
+        snprintf(row->category, sizeof row->category, "%s",
+                 node->category != NULL ? node->category : "other");
         snprintf(row->limiter, sizeof row->limiter, "%s", pricing->limiter);
         row->priced = pricing->priced;
         row->count = per_rank;
@@ -494,7 +529,8 @@ static void fill_rows(struct prediction_build *build)
         }
     }
     qsort(rows, merged, sizeof rows[0], by_time);
-    qsort(prediction->categories, prediction->category_count, sizeof prediction->categories[0], by_category_time);
+    qsort(prediction->categories, prediction->category_count, sizeof prediction->categories[0],
+          by_category_time);
     prediction->kernels = rows;
     prediction->kernel_count = merged;
 }
@@ -534,8 +570,8 @@ static double recorded_capacity_gib(const char *title)
         char path[DATA_PATH_CAPACITY];
         struct chip_profile chip;
         memset(&chip, 0, sizeof chip);
-        if (data_path_find("devices", "device", names.name[i], path, NULL) == SIM_OK && chip_profile_read(path, &chip, NULL) == SIM_OK &&
-            title_is_of(title, &chip)) {
+        if (data_path_find("devices", "device", names.name[i], path, NULL) == SIM_OK &&
+            chip_profile_read(path, &chip, NULL) == SIM_OK && title_is_of(title, &chip)) {
             capacity = chip.hbm_capacity;
         }
         chip_profile_finish(&chip);
@@ -552,10 +588,12 @@ static void fill_memory(struct prediction_build *build)
     prediction->capacity_gib = build->device->chip.hbm_capacity;
     if (recorded > 0 && recorded <= prediction->capacity_gib) {
         prediction->fits_known = prediction->fits = true;
-        notes_add(&prediction->notes, "memory: peak unknown from a trace; the step ran in %.1f GiB, so it fits in %.1f", recorded,
+        notes_add(&prediction->notes,
+                  "memory: peak unknown from a trace; the step ran in %.1f GiB, so it fits in %.1f", recorded,
                   prediction->capacity_gib);
     } else {
-        notes_add(&prediction->notes, "memory: peak unknown from a trace, so whether it fits in %.1f GiB is unknown too",
+        notes_add(&prediction->notes,
+                  "memory: peak unknown from a trace, so whether it fits in %.1f GiB is unknown too",
                   prediction->capacity_gib);
     }
 }
@@ -568,21 +606,27 @@ static void fill_notes(struct prediction_build *build)
         notes_add(notes, "trace: %s", graph->notes[i]);
     }
     if (!build->traced_here) {
-        notes_add(notes, "recorded on %s: traced times are of that device, and library kernels are taken as the target's own library would run them", graph->device_title[0] != '\0' ? graph->device_title : "an unnamed device");
+        notes_add(notes,
+                  "recorded on %s: traced times are of that device, and library kernels are taken as the "
+                  "target's own library would run them",
+                  graph->device_title[0] != '\0' ? graph->device_title : "an unnamed device");
     }
     if (build->timeline->dropped_syncs > 0) {
-        notes_add(notes, "%zu synchronise call(s) at the end of the recorded step left out: steps are queued back to back",
-                  build->timeline->dropped_syncs);
+        notes_add(
+            notes,
+            "%zu synchronise call(s) at the end of the recorded step left out: steps are queued back to back",
+            build->timeline->dropped_syncs);
     }
     if (graph->world_size > graph->rank_count) {
-        notes_add(notes, "%u of %u ranks given: the others are taken to arrive with the last of these", graph->rank_count,
-                  graph->world_size);
+        notes_add(notes, "%u of %u ranks given: the others are taken to arrive with the last of these",
+                  graph->rank_count, graph->world_size);
     }
     if (build->timeline->drift > 0.01) {
         notes_add(notes, "successive steps still differ by %.1f%%", build->timeline->drift * 100);
     }
     if (build->request->step_ms > 0) {
-        notes_add(notes, "measured step named by the user: %.3f ms (mode model does not use it)", build->request->step_ms);
+        notes_add(notes, "measured step named by the user: %.3f ms (mode model does not use it)",
+                  build->request->step_ms);
     }
 }
 
@@ -594,7 +638,8 @@ static void fill_times(struct prediction_build *build)
     prediction->step_ms = timeline->step_ms;
     prediction->step_ms_low = prediction->step_ms_high = NAN;
     prediction->examples_per_s = build->request->batch > 0
-                                     ? build->request->batch * prediction->gpus / (timeline->step_ms * 1e-3) : NAN;
+                                     ? build->request->batch * prediction->gpus / (timeline->step_ms * 1e-3)
+                                     : NAN;
     for (uint32_t r = 0; r < timeline->rank_count; r++) {
         prediction->gpu_busy_ms += timeline->ranks[r].gpu_busy_ms * per_rank;
         prediction->host_ms += timeline->ranks[r].host_ms * per_rank;
@@ -628,8 +673,10 @@ static enum sim_status check_request(const struct reckon_predict_request *reques
         return sim_fail(error, SIM_UNSUPPORTED, "mode anchored is not there yet: use --mode model");
     }
     if (request->gpus != 0 && request->gpus != graph->rank_count && request->gpus != graph->world_size) {
-        return sim_fail(error, SIM_UNSUPPORTED, "--gpus %u: the step was recorded on %u, and other counts than recorded are not modelled yet",
-                        request->gpus, graph->world_size);
+        return sim_fail(
+            error, SIM_UNSUPPORTED,
+            "--gpus %u: the step was recorded on %u, and other counts than recorded are not modelled yet",
+            request->gpus, graph->world_size);
     }
     return SIM_OK;
 }
@@ -638,8 +685,12 @@ enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device
                                const struct reckon_predict_request *request, struct reckon_prediction **out,
                                struct sim_error *error)
 {
-    struct prediction_build build = { .reckon = reckon, .device = device, .request = request, .graph = request->graph,
-                                      .traced_here = title_is_of(request->graph->device_title, &device->chip) };
+    struct prediction_build build = { .reckon = reckon,
+                                      .device = device,
+                                      .request = request,
+                                      .graph = request->graph,
+                                      .traced_here = title_is_of(request->graph->device_title,
+                                                                 &device->chip) };
     enum sim_status status = check_request(request, error);
     *out = NULL;
     if (status != SIM_OK) {

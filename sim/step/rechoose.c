@@ -5,12 +5,17 @@
 /* The program that takes a library's choices, and the one that makes them. */
 static const struct {
     const char *suite, *traced, *chooses, *chooses_batched;
-    const char *choices[16];   /* keys that go */
+    const char *choices[16]; /* keys that go */
     const char *batch, *batch_out;
 } program = {
-    "gemm", "tile", "mm", "bmm",
-    { "tile_m", "tile_n", "tile_k", "stages", "split_k", "cluster_m", "cluster_n", "workgroups", "style", "register_rate" },
-    "batch", "b",
+    "gemm",
+    "tile",
+    "mm",
+    "bmm",
+    { "tile_m", "tile_n", "tile_k", "stages", "split_k", "cluster_m", "cluster_n", "workgroups", "style",
+      "register_rate" },
+    "batch",
+    "b",
 };
 
 static bool is_key(const char *pair, size_t length, const char *key)
@@ -46,8 +51,8 @@ bool rechoose(const char *suite, const char *kernel, const char *params, const c
                 prefix = program.batch_out;
                 skip = strlen(program.batch);
             }
-            int wrote = snprintf(params_out + used, RECHOOSE_PARAMS_CAPACITY - used, "%s%s%.*s", used > 0 ? ";" : "", prefix,
-                                 (int)(length - skip), at + skip);
+            int wrote = snprintf(params_out + used, RECHOOSE_PARAMS_CAPACITY - used, "%s%s%.*s",
+                                 used > 0 ? ";" : "", prefix, (int)(length - skip), at + skip);
             used += (size_t)wrote;
             if (used >= RECHOOSE_PARAMS_CAPACITY) {
                 return false;

@@ -1,9 +1,9 @@
 /* The JSON of docs/design.md section 6: fields others rely on are added, never renamed. */
+#include "sim/reckon.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/reckon.h"
 
 static void set_number_or_null(struct json *object, const char *key, double value)
 {
@@ -42,7 +42,8 @@ static struct json *params_json(const char *params)
     for (const char *at = params; *at != '\0';) {
         size_t length = strcspn(at, ";"), equals = strcspn(at, "=;");
         snprintf(key, sizeof key, "%.*s", (int)equals, at);
-        snprintf(value, sizeof value, "%.*s", equals < length ? (int)(length - equals - 1) : 0, at + equals + (equals < length ? 1 : 0));
+        snprintf(value, sizeof value, "%.*s", equals < length ? (int)(length - equals - 1) : 0,
+                 at + equals + (equals < length ? 1 : 0));
         char *end = NULL;
         double number = strtod(value, &end);
         if (end != value && *end == '\0' && isfinite(number)) {
@@ -88,7 +89,8 @@ static void set_result(struct json *object, const struct kernel_result *result)
     json_set_number(occupancy, "lanes", result->lanes);
     json_set(object, "occupancy", occupancy);
     json_set_number(atomics, "count", result->atomic_count);
-    json_set_string(atomics, "executed_at", result->atomic_executed_at != NULL ? result->atomic_executed_at : "none");
+    json_set_string(atomics, "executed_at",
+                    result->atomic_executed_at != NULL ? result->atomic_executed_at : "none");
     json_set_number(atomics, "hottest_line_ops", result->atomic_hottest_line_ops);
     json_set(object, "atomics", atomics);
     json_set_number(object, "clock_mhz", result->clock_mhz);
@@ -132,8 +134,8 @@ struct json *reckon_kernel_json(const struct reckon_kernel *kernel)
 
 static struct json *memory_json(const struct reckon_prediction *prediction)
 {
-    static const char *const unknown[] = { "parameters", "gradients", "optimizer", "embeddings", "activations", "communication",
-                                           "reserve", "peak" };
+    static const char *const unknown[] = { "parameters",  "gradients",     "optimizer", "embeddings",
+                                           "activations", "communication", "reserve",   "peak" };
     struct json *object = json_new_object();
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
         json_set_null(object, unknown[i]); /* a trace does not hold allocations */

@@ -1,12 +1,12 @@
 #include "sim/step/schedule.h"
+#include "sim/core/event_queue.h"
+#include "sim/core/units.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/core/event_queue.h"
-#include "sim/core/units.h"
 
-#define ITERATIONS 6u       /* steps played */
-#define WINDOW_STEPS 2u     /* the steady state is looked at over these, */
+#define ITERATIONS 6u                /* steps played */
+#define WINDOW_STEPS 2u              /* the steady state is looked at over these, */
 #define SHOWN_STEP (ITERATIONS - 2u) /* the last of which is this one: the very last has nothing behind it */
 #define NONE UINT32_MAX
 #define SHARE_EPSILON 1e-9
@@ -17,33 +17,33 @@ struct meeting;
 /* A device node of one iteration, or an event record or wait on its stream. Lives in exactly one place after its launch:
  * its stream's queue (head: next to run, or running) until it is done. */
 struct item {
-    struct event event;       /* completion; scheduled while running alone, idle while in a meeting */
+    struct event event; /* completion; scheduled while running alone, idle while in a meeting */
     struct simulation *simulation;
-    struct item *next;        /* in the stream's queue */
-    struct meeting *meeting;  /* collectives */
+    struct item *next;       /* in the stream's queue */
+    struct meeting *meeting; /* collectives */
     uint32_t node, iteration, rank, stream;
-    uint64_t sequence;        /* order of arrival at the device */
-    sim_time ready;           /* the launch has reached the device */
+    uint64_t sequence; /* order of arrival at the device */
+    sim_time ready;    /* the launch has reached the device */
     sim_time start, end;
     double remaining_us, rate, granted; /* while running */
     bool pushed, running, done;
 };
 
 struct stream {
-    struct event timer;       /* wakes the rank when the head may start */
+    struct event timer; /* wakes the rank when the head may start */
     struct simulation *simulation;
     struct item *head, *tail;
     uint32_t rank;
-    sim_time free_at;         /* end of the last kernel */
+    sim_time free_at; /* end of the last kernel */
     bool used, timer_armed;
-    size_t unfinished;        /* items pushed and not done */
+    size_t unfinished; /* items pushed and not done */
 };
 
 /* A collective of one iteration: the items of its ranks. */
 struct meeting {
     struct event event;
     struct simulation *simulation;
-    struct item **items;      /* [size]; filled as ranks start */
+    struct item **items; /* [size]; filled as ranks start */
     uint32_t size, arrived;
     bool moving, done;
     double remaining_us, rate;
@@ -53,10 +53,10 @@ struct meeting {
 struct host {
     struct event event;
     struct simulation *simulation;
-    uint32_t *program;        /* host-issued nodes of the rank in order */
+    uint32_t *program; /* host-issued nodes of the rank in order */
     size_t program_length, at;
     uint32_t rank, iteration;
-    uint32_t pending;         /* node whose call ends when the event fires; NONE: only time passes */
+    uint32_t pending; /* node whose call ends when the event fires; NONE: only time passes */
     bool blocked, finished;
 };
 
@@ -64,12 +64,12 @@ struct rank {
     struct host host;
     struct stream *streams;
     uint32_t stream_count;
-    struct item **running;    /* in start order; at most one per stream */
+    struct item **running; /* in start order; at most one per stream */
     size_t running_count;
-    size_t outstanding;       /* launches not done */
-    size_t unfinished;        /* items pushed and not done */
+    size_t outstanding; /* launches not done */
+    size_t unfinished;  /* items pushed and not done */
     sim_time settled;
-    bool changed;             /* the running set changed since the last retime */
+    bool changed; /* the running set changed since the last retime */
 };
 
 struct simulation {
@@ -79,13 +79,13 @@ struct simulation {
     const struct step_options *options;
     struct event_queue *queue;
     struct rank *ranks;
-    struct item *items;           /* [ITERATIONS][node_count] */
-    uint32_t *meeting_of;         /* [node_count]: meeting index, NONE for other nodes */
+    struct item *items;   /* [ITERATIONS][node_count] */
+    uint32_t *meeting_of; /* [node_count]: meeting index, NONE for other nodes */
     uint32_t meeting_count;
-    uint32_t *meeting_size;       /* [meeting_count] */
-    struct meeting *meetings;     /* [ITERATIONS][meeting_count] */
-    struct item **meeting_items;  /* backing of meeting.items */
-    bool *dropped;                /* [node_count]: synchronises left out */
+    uint32_t *meeting_size;      /* [meeting_count] */
+    struct meeting *meetings;    /* [ITERATIONS][meeting_count] */
+    struct item **meeting_items; /* backing of meeting.items */
+    bool *dropped;               /* [node_count]: synchronises left out */
     sim_time last_end[ITERATIONS];
     uint64_t sequence;
 };
@@ -129,7 +129,8 @@ static void meeting_retime(struct meeting *meeting, sim_time now)
         meeting->rate = fmin(meeting->rate, meeting->items[i]->rate);
     }
     event_queue_cancel(meeting->simulation->queue, &meeting->event);
-    event_queue_schedule(meeting->simulation->queue, &meeting->event, after(now, meeting->remaining_us / meeting->rate));
+    event_queue_schedule(meeting->simulation->queue, &meeting->event,
+                         after(now, meeting->remaining_us / meeting->rate));
 }
 
 static void rank_settle(struct rank *rank, sim_time now)
@@ -265,7 +266,8 @@ static void running_remove(struct rank *rank, struct item *item)
         i++;
         SIM_ASSERT(i < rank->running_count, "item of node %u is not running", item->node);
     }
-    memmove(&rank->running[i], &rank->running[i + 1], (rank->running_count - i - 1) * sizeof rank->running[0]);
+    memmove(&rank->running[i], &rank->running[i + 1],
+            (rank->running_count - i - 1) * sizeof rank->running[0]);
     rank->running_count--;
     item->running = false;
     rank->changed = true;
@@ -362,15 +364,15 @@ static bool sync_is_over(struct simulation *sim, const struct host *host, const 
     case GRAPH_SYNC_EVENT:
         return node->waits_for == NONE || item_of(sim, host->iteration, node->waits_for)->done ||
                !item_of(sim, host->iteration, node->waits_for)->pushed;
-    default:
-        return rank->unfinished == 0;
+    default: return rank->unfinished == 0;
     }
 }
 
 static void host_spend(struct host *host, double us, uint32_t pending)
 {
     host->pending = pending;
-    event_queue_schedule(host->simulation->queue, &host->event, after(event_queue_now(host->simulation->queue), us));
+    event_queue_schedule(host->simulation->queue, &host->event,
+                         after(event_queue_now(host->simulation->queue), us));
 }
 
 static double operator_cost(const struct step_host_costs *costs, const struct graph_node *node)
@@ -407,8 +409,10 @@ static void host_run(struct simulation *sim, struct host *host)
         }
         uint32_t index = host->program[host->at];
         const struct graph_node *node = &sim->graph->nodes[index];
-        bool waits = (node->kind == GRAPH_HOST_SYNC && !sim->dropped[index] && !sync_is_over(sim, host, node)) ||
-                     (node->kind == GRAPH_HOST_LAUNCH && (double)sim->ranks[host->rank].outstanding >= costs->queue_depth);
+        bool waits = (node->kind == GRAPH_HOST_SYNC && !sim->dropped[index] &&
+                      !sync_is_over(sim, host, node)) ||
+                     (node->kind == GRAPH_HOST_LAUNCH &&
+                      (double)sim->ranks[host->rank].outstanding >= costs->queue_depth);
         if (us > 0 && (waits || node->kind == GRAPH_HOST_SYNC)) {
             host_spend(host, us, NONE); /* look again when the calls before it are over */
             return;
@@ -418,8 +422,14 @@ static void host_run(struct simulation *sim, struct host *host)
             return;
         }
         switch (node->kind) {
-        case GRAPH_HOST_OP: us += operator_cost(costs, node); host->at++; break;
-        case GRAPH_HOST_SYNC: us += sim->dropped[index] ? 0 : costs->sync_us; host->at++; break;
+        case GRAPH_HOST_OP:
+            us += operator_cost(costs, node);
+            host->at++;
+            break;
+        case GRAPH_HOST_SYNC:
+            us += sim->dropped[index] ? 0 : costs->sync_us;
+            host->at++;
+            break;
         case GRAPH_HOST_LAUNCH: host_spend(host, us + costs->launch_us, index); return;
         default: host_spend(host, us + costs->event_us, index); return; /* record or wait */
         }
@@ -510,14 +520,19 @@ static void drop_trailing_syncs(struct simulation *sim, const struct host *host,
 }
 
 /* Which collectives are one: same group, kind and sequence number, on different ranks. */
-struct meeting_key { const struct graph_collective *collective; uint32_t rank, node; };
+struct meeting_key {
+    const struct graph_collective *collective;
+    uint32_t rank, node;
+};
 
 static int by_meeting(const void *a, const void *b)
 {
     const struct meeting_key *x = a, *y = b;
     int order = strcmp(x->collective->group, y->collective->group);
     if (order == 0) {
-        order = x->collective->sequence < y->collective->sequence ? -1 : x->collective->sequence > y->collective->sequence;
+        order = x->collective->sequence < y->collective->sequence
+                    ? -1
+                    : x->collective->sequence > y->collective->sequence;
     }
     if (order == 0) {
         order = strcmp(x->collective->kind, y->collective->kind);
@@ -530,7 +545,8 @@ static int by_meeting(const void *a, const void *b)
 
 static bool same_meeting(const struct meeting_key *a, const struct meeting_key *b)
 {
-    return a->collective->sequence == b->collective->sequence && strcmp(a->collective->group, b->collective->group) == 0 &&
+    return a->collective->sequence == b->collective->sequence &&
+           strcmp(a->collective->group, b->collective->group) == 0 &&
            strcmp(a->collective->kind, b->collective->kind) == 0 && a->rank != b->rank;
 }
 
@@ -559,7 +575,8 @@ static bool meetings_build(struct simulation *sim)
     for (size_t i = 0; i < graph->node_count; i++) {
         sim->meeting_of[i] = NONE;
         if (graph->nodes[i].kind == GRAPH_COLLECTIVE && graph->nodes[i].collective != NULL) {
-            keys[key_count++] = (struct meeting_key){ graph->nodes[i].collective, graph->nodes[i].rank, (uint32_t)i };
+            keys[key_count++] = (struct meeting_key){ graph->nodes[i].collective, graph->nodes[i].rank,
+                                                      (uint32_t)i };
         }
     }
     meetings_join(sim, keys, key_count);
@@ -662,7 +679,8 @@ static bool simulation_build(struct simulation *sim, size_t *dropped)
     }
     for (uint32_t r = 0; built && r < graph->rank_count; r++) {
         built = rank_build(sim, r);
-        events += 1 + 2 * (size_t)sim->ranks[r].stream_count; /* the host; per stream a timer and a running item */
+        events +=
+            1 + 2 * (size_t)sim->ranks[r].stream_count; /* the host; per stream a timer and a running item */
         if (built && !sim->options->synchronise_each_step) {
             drop_trailing_syncs(sim, &sim->ranks[r].host, dropped);
         }
@@ -673,7 +691,10 @@ static bool simulation_build(struct simulation *sim, size_t *dropped)
 
 /* ---- results */
 
-struct interval { double start, end; bool communication; };
+struct interval {
+    double start, end;
+    bool communication;
+};
 
 static int by_start(const void *a, const void *b)
 {
@@ -714,14 +735,17 @@ static double host_us_of(const struct simulation *sim, const struct host *host)
 }
 
 /* Per step, over the window: whatever runs in it, of whichever step, since steps overlap. */
-static void rank_measure(struct simulation *sim, uint32_t rank, struct interval *intervals, struct step_rank_times *times)
+static void rank_measure(struct simulation *sim, uint32_t rank, struct interval *intervals,
+                         struct step_rank_times *times)
 {
-    double from = time_to_us(sim->last_end[SHOWN_STEP - WINDOW_STEPS]), to = time_to_us(sim->last_end[SHOWN_STEP]);
+    double from = time_to_us(sim->last_end[SHOWN_STEP - WINDOW_STEPS]),
+           to = time_to_us(sim->last_end[SHOWN_STEP]);
     size_t count = 0;
     for (size_t i = 0; i < ITERATIONS * sim->graph->node_count; i++) {
         const struct item *item = &sim->items[i];
         double start = fmax(time_to_us(item->start), from), end = fmin(time_to_us(item->end), to);
-        if (item->rank == rank && item->done && graph_is_device(&sim->graph->nodes[item->node]) && end > start) {
+        if (item->rank == rank && item->done && graph_is_device(&sim->graph->nodes[item->node]) &&
+            end > start) {
             intervals[count++] = (struct interval){ start, end, item->meeting != NULL };
         }
     }
@@ -741,13 +765,15 @@ static bool timeline_fill(struct simulation *sim, struct step_timeline *timeline
     timeline->start_us = malloc((nodes + 1) * sizeof(double));
     timeline->end_us = malloc((nodes + 1) * sizeof(double));
     timeline->ranks = calloc(sim->graph->rank_count, sizeof *timeline->ranks);
-    if (intervals == NULL || timeline->start_us == NULL || timeline->end_us == NULL || timeline->ranks == NULL) {
+    if (intervals == NULL || timeline->start_us == NULL || timeline->end_us == NULL ||
+        timeline->ranks == NULL) {
         free(intervals);
         return false;
     }
     double last = us_between(sim->last_end[SHOWN_STEP - 1], sim->last_end[SHOWN_STEP]);
     double before = us_between(sim->last_end[SHOWN_STEP - 2], sim->last_end[SHOWN_STEP - 1]);
-    timeline->step_ms = us_between(sim->last_end[SHOWN_STEP - WINDOW_STEPS], sim->last_end[SHOWN_STEP]) / WINDOW_STEPS * 1e-3;
+    timeline->step_ms = us_between(sim->last_end[SHOWN_STEP - WINDOW_STEPS], sim->last_end[SHOWN_STEP]) /
+                        WINDOW_STEPS * 1e-3;
     timeline->first_step_ms = time_to_us(sim->last_end[0]) * 1e-3;
     timeline->drift = before > 0 ? fabs(last / before - 1) : 0;
     sim_time origin = { UINT64_MAX };
@@ -777,20 +803,22 @@ static enum sim_status check_finished(struct simulation *sim, struct sim_error *
                 continue;
             }
             const struct graph_node *node = &sim->graph->nodes[item->node];
-            return sim_fail(error, SIM_BAD_TRACE, "%s: rank %u stream %u never gets past '%s' (step %u): %s", sim->graph->source, r,
-                            s, node->name != NULL ? node->name : "?", item->iteration,
+            return sim_fail(error, SIM_BAD_TRACE, "%s: rank %u stream %u never gets past '%s' (step %u): %s",
+                            sim->graph->source, r, s, node->name != NULL ? node->name : "?", item->iteration,
                             item->meeting != NULL ? "the ranks of this collective do not all reach it"
                                                   : "what it waits for never happens");
         }
         if (!sim->ranks[r].host.finished) {
-            return sim_fail(error, SIM_BAD_TRACE, "%s: the host of rank %u waits for ever", sim->graph->source, r);
+            return sim_fail(error, SIM_BAD_TRACE, "%s: the host of rank %u waits for ever",
+                            sim->graph->source, r);
         }
     }
     return SIM_OK;
 }
 
-enum sim_status step_schedule(const struct graph *graph, const struct step_price *prices, const struct step_host_costs *host,
-                              const struct step_options *options, struct step_timeline **out, struct sim_error *error)
+enum sim_status step_schedule(const struct graph *graph, const struct step_price *prices,
+                              const struct step_host_costs *host, const struct step_options *options,
+                              struct step_timeline **out, struct sim_error *error)
 {
     struct simulation sim = { .graph = graph, .prices = prices, .host = host, .options = options };
     struct step_timeline *timeline = calloc(1, sizeof *timeline);

@@ -1,22 +1,23 @@
 /* One step of one or more ranks played out in time: hosts issue, streams run in order, collectives meet, everything shares
  * the chip. Several steps run back to back and the increment in the steady state is the step time.
  *
- * Model. A rank has one host timeline: its host nodes run one after another in graph order (workloads/graph.h says why). A device item starts when its stream has come to it, its launch
- * has arrived and it finds slots; its slots are what is left by items that started before it, so a kernel behind a
- * full-chip kernel waits. Beside others an item slows by the share of its slots it did not get, and, when the HBM shares of
- * all that run add up to more than one, by that sum. A collective moves data from the moment its last rank has started it,
- * at the rate of the slowest rank; ranks that wait hold their slots. Ranks that are not in the graph are taken to arrive
- * with the last that is. Left out: thread blocks trickling in as an older kernel drains, and PCIe contention. */
+ * Model. A rank has one host timeline: its host nodes run one after another in graph order (workloads/graph.h says why).
+ * A device item starts when its stream has come to it, its launch has arrived and it finds slots; its slots are what is
+ * left by items that started before it, so a kernel behind a full-chip kernel waits. Beside others an item slows by the
+ * share of its slots it did not get, and, when the HBM shares of all that run add up to more than one, by that sum. A
+ * collective moves data from the moment its last rank has started it, at the rate of the slowest rank; ranks that wait
+ * hold their slots. Ranks that are not in the graph are taken to arrive with the last that is. Left out: workgroups
+ * trickling in as an older kernel drains, and PCIe contention. */
 #ifndef SIM_STEP_SCHEDULE_H
 #define SIM_STEP_SCHEDULE_H
-#include <stdbool.h>
 #include "sim/core/status.h"
 #include "workloads/graph.h"
+#include <stdbool.h>
 
-struct step_price { /* of a device node; ignored for other nodes */
-    double us;          /* alone on the device, >= 0 */
-    double unit_share;  /* 0..1 of the CUs/SMs it fills; 0: needs none (copy engine) */
-    double hbm_share;   /* 0..1 of the HBM rate it uses while it runs alone */
+struct step_price {    /* of a device node; ignored for other nodes */
+    double us;         /* alone on the device, >= 0 */
+    double unit_share; /* 0..1 of the CUs/SMs it fills; 0: needs none (copy engine) */
+    double hbm_share;  /* 0..1 of the HBM rate it uses while it runs alone */
 };
 
 struct step_host_costs {
@@ -26,9 +27,10 @@ struct step_host_costs {
 };
 
 struct step_options {
-    double stream_gap_us;       /* end of a kernel to the start of the next in its stream */
-    bool synchronise_each_step; /* false: steps are queued back to back, and a synchronise behind a rank's last launch is
-                                   the recording loop's, not the step's, and is left out */
+    double stream_gap_us; /* end of a kernel to the start of the next in its stream */
+    /* false: steps are queued back to back, and a synchronise behind a rank's last launch is the recording loop's, not the
+     * step's, and is left out. */
+    bool synchronise_each_step;
 };
 
 struct step_rank_times {
@@ -38,21 +40,23 @@ struct step_rank_times {
 };
 
 struct step_timeline {
-    double step_ms;         /* increment per step in the steady state */
-    double first_step_ms;   /* from idle: start of the first step to its last completion */
-    double drift;           /* |last increment / the one before - 1|: 0 when steady */
+    double step_ms;       /* increment per step in the steady state */
+    double first_step_ms; /* from idle: start of the first step to its last completion */
+    double drift;         /* |last increment / the one before - 1|: 0 when steady */
     size_t node_count;
-    double *start_us, *end_us; /* [node_count], of one steady step, relative to its first start; -1: not run. Owned. */
+    /* [node_count], of one steady step, relative to its first start; -1: not run. Owned. */
+    double *start_us, *end_us;
     uint32_t rank_count;
     struct step_rank_times *ranks; /* [rank_count]; owned */
-    size_t dropped_syncs;   /* synchronises left out, see options */
+    size_t dropped_syncs;          /* synchronises left out, see options */
 };
 
 /* prices: [graph->node_count]. The graph must have passed graph_check (asserted where cheap).
  * Errors: SIM_BAD_TRACE when the step cannot finish: ranks wait for collectives of each other in different orders
  * (names one of them). */
-enum sim_status step_schedule(const struct graph *graph, const struct step_price *prices, const struct step_host_costs *host,
-                              const struct step_options *options, struct step_timeline **out, struct sim_error *error);
+enum sim_status step_schedule(const struct graph *graph, const struct step_price *prices,
+                              const struct step_host_costs *host, const struct step_options *options,
+                              struct step_timeline **out, struct sim_error *error);
 void step_timeline_destroy(struct step_timeline *timeline); /* NULL is allowed */
 
 #endif

@@ -1,16 +1,19 @@
 #include "sim/step/session.h"
+#include "sim/core/data_path.h"
+#include "sim/core/hash.h"
+#include "sim/step/parallel.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/core/data_path.h"
-#include "sim/core/hash.h"
-#include "sim/step/parallel.h"
 
 /* ---- memo: open addressing, at most half full; entries never move */
 
-struct memo_entry { char *key; struct kernel_price *price; };
+struct memo_entry {
+    char *key;
+    struct kernel_price *price;
+};
 
 struct price_memo {
     struct memo_entry *entries; /* [capacity], a power of two */
@@ -67,7 +70,8 @@ static void memo_grow(struct price_memo *memo)
     *memo = grown;
 }
 
-const struct kernel_price *price_memo_add(struct price_memo *memo, const char *key, const struct kernel_price *price)
+const struct kernel_price *price_memo_add(struct price_memo *memo, const char *key,
+                                          const struct kernel_price *price)
 {
     if (memo->count * 2 >= memo->capacity) {
         memo_grow(memo);
@@ -82,15 +86,17 @@ const struct kernel_price *price_memo_add(struct price_memo *memo, const char *k
     return entry->price;
 }
 
-void price_key(const struct reckon *reckon, const struct reckon_device *device, const struct kernel_price_request *request,
-               char key[PRICE_KEY_CAPACITY])
+void price_key(const struct reckon *reckon, const struct reckon_device *device,
+               const struct kernel_price_request *request, char key[PRICE_KEY_CAPACITY])
 {
-    int length = snprintf(key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d|%d|%llu|%.17g|%s/%s|%s",
-                          (unsigned long long)device->chip.hash, (unsigned long long)node_profile_hash(device->node),
-                          (int)reckon->options.chip_reference, (unsigned long long)reckon->options.seed, (int)request->cache,
-                          (int)request->exact, (unsigned long long)request->quick_requests, request->matrix_mhz, request->suite, request->kernel,
-                          request->params != NULL ? request->params : "");
-    SIM_ASSERT(length > 0 && length < PRICE_KEY_CAPACITY, "key of %s/%s is %d bytes long", request->suite, request->kernel, length);
+    int length = snprintf(
+        key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d|%d|%llu|%.17g|%s/%s|%s",
+        (unsigned long long)device->chip.hash, (unsigned long long)node_profile_hash(device->node),
+        (int)reckon->options.chip_reference, (unsigned long long)reckon->options.seed, (int)request->cache,
+        (int)request->exact, (unsigned long long)request->quick_requests, request->matrix_mhz, request->suite,
+        request->kernel, request->params != NULL ? request->params : "");
+    SIM_ASSERT(length > 0 && length < PRICE_KEY_CAPACITY, "key of %s/%s is %d bytes long", request->suite,
+               request->kernel, length);
 }
 
 /* ---- pricing */
@@ -117,12 +123,17 @@ static void price_tick(void *context, size_t done, size_t count)
 struct kernel_price_machine session_machine(const struct reckon *reckon, const struct reckon_device *device)
 {
     return (struct kernel_price_machine){
-        .chip = &device->chip, .node = device->node, .seed = reckon->options.seed,
+        .chip = &device->chip,
+        .node = device->node,
+        .seed = reckon->options.seed,
         .engine = reckon->options.chip_reference ? CHIP_ENGINE_REFERENCE : CHIP_ENGINE_FAST,
     };
 }
 
-struct keyed { char *key; const struct kernel_price_request *request; };
+struct keyed {
+    char *key;
+    const struct kernel_price_request *request;
+};
 
 static int by_key(const void *a, const void *b)
 {
@@ -155,13 +166,15 @@ static size_t missing_of(const struct reckon *reckon, const struct reckon_device
 }
 
 enum sim_status session_price(struct reckon *reckon, const struct reckon_device *device,
-                              const struct kernel_price_request *requests, size_t count, struct sim_error *error)
+                              const struct kernel_price_request *requests, size_t count,
+                              struct sim_error *error)
 {
     enum sim_status status = SIM_OK;
     struct keyed *keyed = malloc((count + 1) * sizeof *keyed);
     SIM_ASSERT(keyed != NULL, "no memory for %zu requests", count);
     size_t distinct = missing_of(reckon, device, requests, count, keyed);
-    struct pricing pricing = { .machine = session_machine(reckon, device), .reckon = reckon,
+    struct pricing pricing = { .machine = session_machine(reckon, device),
+                               .reckon = reckon,
                                .wanted = malloc((distinct + 1) * sizeof(struct kernel_price_request *)),
                                .prices = parallel_share(distinct * sizeof(struct kernel_price)) };
     if (pricing.wanted == NULL || pricing.prices == NULL) {
@@ -170,7 +183,8 @@ enum sim_status session_price(struct reckon *reckon, const struct reckon_device 
         for (size_t i = 0; i < distinct; i++) {
             pricing.wanted[i] = keyed[i].request;
         }
-        status = parallel_run(reckon->options.jobs, distinct, price_one, &pricing, price_tick, &pricing, error);
+        status = parallel_run(reckon->options.jobs, distinct, price_one, &pricing, price_tick, &pricing,
+                              error);
     }
     for (size_t i = 0; i < distinct; i++) {
         if (status == SIM_OK) {
@@ -246,7 +260,8 @@ void basis_add_kinds(struct reckon_basis *basis, const struct value_kinds *kinds
     }
 }
 
-enum sim_status session_harness_read(const char *name, struct harness_profile *harness, struct sim_error *error)
+enum sim_status session_harness_read(const char *name, struct harness_profile *harness,
+                                     struct sim_error *error)
 {
     char path[DATA_PATH_CAPACITY];
     enum sim_status status = data_path_find("devices/harness", "harness", name, path, error);

@@ -1,10 +1,10 @@
 /* What the files behind reckon.h share: a session with its memo of priced kernels, an open device, and notes. */
 #ifndef SIM_STEP_SESSION_H
 #define SIM_STEP_SESSION_H
-#include <stdbool.h>
 #include "sim/reckon.h"
 #include "sim/step/host_profile.h"
 #include "sim/step/kernel_price.h"
+#include <stdbool.h>
 
 struct price_memo; /* priced kernels by key text */
 
@@ -28,15 +28,17 @@ void price_memo_destroy(struct price_memo *memo);
 /* Borrowed until the memo is destroyed; NULL when not there. */
 const struct kernel_price *price_memo_find(const struct price_memo *memo, const char *key);
 /* Copies both; the key must not be there yet (asserted). */
-const struct kernel_price *price_memo_add(struct price_memo *memo, const char *key, const struct kernel_price *price);
+const struct kernel_price *price_memo_add(struct price_memo *memo, const char *key,
+                                          const struct kernel_price *price);
 
-void price_key(const struct reckon *reckon, const struct reckon_device *device, const struct kernel_price_request *request,
-               char key[PRICE_KEY_CAPACITY]);
+void price_key(const struct reckon *reckon, const struct reckon_device *device,
+               const struct kernel_price_request *request, char key[PRICE_KEY_CAPACITY]);
 
 /* Price all of `requests` that the memo lacks, over the session's workers; outcomes are in the memo afterwards, failed ones
  * too. Parameters' texts are borrowed for the call. Equal requests are priced once. */
 enum sim_status session_price(struct reckon *reckon, const struct reckon_device *device,
-                              const struct kernel_price_request *requests, size_t count, struct sim_error *error);
+                              const struct kernel_price_request *requests, size_t count,
+                              struct sim_error *error);
 /* The one of a request that session_price has seen (asserted). */
 const struct kernel_price *session_price_of(const struct reckon *reckon, const struct reckon_device *device,
                                             const struct kernel_price_request *request);
@@ -56,6 +58,7 @@ void basis_add_kinds(struct reckon_basis *basis, const struct value_kinds *kinds
 
 /* ---- harness profiles by name or by what they cover */
 
-enum sim_status session_harness_read(const char *name, struct harness_profile *harness, struct sim_error *error);
+enum sim_status session_harness_read(const char *name, struct harness_profile *harness,
+                                     struct sim_error *error);
 
 #endif

@@ -41,8 +41,8 @@ static size_t split(char *line, char *columns[COLUMNS_MAX])
     return count;
 }
 
-static enum sim_status number(const char *path, uint32_t line, const char *column, const char *text, double *out,
-                              struct sim_error *error)
+static enum sim_status number(const char *path, uint32_t line, const char *column, const char *text,
+                              double *out, struct sim_error *error)
 {
     char *end = NULL;
     *out = strtod(text, &end);
@@ -52,12 +52,13 @@ static enum sim_status number(const char *path, uint32_t line, const char *colum
     return SIM_OK;
 }
 
-static enum sim_status add_kernel_row(struct measured_table *table, const char *path, uint32_t line, char *columns[],
-                                      size_t count, struct sim_error *error)
+static enum sim_status add_kernel_row(struct measured_table *table, const char *path, uint32_t line,
+                                      char *columns[], size_t count, struct sim_error *error)
 {
     struct table_row row = { .path = path, .line = line };
     if (count < 6) {
-        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %zu columns, at least 6 needed (%s)", path, line, count, kernel_header);
+        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %zu columns, at least 6 needed (%s)", path, line, count,
+                        kernel_header);
     }
     enum sim_status status = number(path, line, "time_us", columns[3], &row.time_us, error);
     if (status == SIM_OK) {
@@ -75,15 +76,19 @@ static enum sim_status add_kernel_row(struct measured_table *table, const char *
     return SIM_OK;
 }
 
-struct step_samples { struct step_row *items; size_t count; };
+struct step_samples {
+    struct step_row *items;
+    size_t count;
+};
 
-static enum sim_status add_step_sample(struct step_samples *samples, const char *path, uint32_t line, char *columns[], size_t count,
-                                       struct sim_error *error)
+static enum sim_status add_step_sample(struct step_samples *samples, const char *path, uint32_t line,
+                                       char *columns[], size_t count, struct sim_error *error)
 {
     struct step_row row = { .path = path };
     double gpus = 0;
     if (count < 7) {
-        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %zu columns, 7 needed (%s)", path, line, count, steps_header);
+        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %zu columns, 7 needed (%s)", path, line, count,
+                        steps_header);
     }
     if (strstr(columns[2], "OOM") != NULL) {
         return SIM_OK; /* did not fit when measured: there is no time to compare with */
@@ -129,7 +134,8 @@ static bool same_case(const struct step_row *a, const struct step_row *b)
 /* Rows of one case become one, with the medians of step time and peak. */
 static void reduce_steps(struct measured_table *table, struct step_samples *samples)
 {
-    double *times = malloc((samples->count + 1) * sizeof *times), *peaks = malloc((samples->count + 1) * sizeof *peaks);
+    double *times = malloc((samples->count + 1) * sizeof *times),
+           *peaks = malloc((samples->count + 1) * sizeof *peaks);
     bool *taken = calloc(samples->count + 1, sizeof *taken);
     SIM_ASSERT(times != NULL && peaks != NULL && taken != NULL, "no memory for %zu steps", samples->count);
     for (size_t i = 0; i < samples->count; i++) {
@@ -177,8 +183,8 @@ static enum table_kind kind_of(const char *header)
     return strncmp(header, steps_header, sizeof steps_header - 1) == 0 ? TABLE_STEPS : TABLE_OTHER;
 }
 
-static enum sim_status read_lines(FILE *file, const char *path, struct measured_table *table, enum table_kind *kind,
-                                  struct sim_error *error)
+static enum sim_status read_lines(FILE *file, const char *path, struct measured_table *table,
+                                  enum table_kind *kind, struct sim_error *error)
 {
     char *line = NULL, *columns[COLUMNS_MAX];
     size_t capacity = 0;
@@ -199,8 +205,9 @@ static enum sim_status read_lines(FILE *file, const char *path, struct measured_
             continue;
         }
         size_t count = split(line, columns);
-        status = *kind == TABLE_KERNELS ? add_kernel_row(table, path, number_of_line, columns, count, error)
-                                        : add_step_sample(&samples, path, number_of_line, columns, count, error);
+        status = *kind == TABLE_KERNELS
+                     ? add_kernel_row(table, path, number_of_line, columns, count, error)
+                     : add_step_sample(&samples, path, number_of_line, columns, count, error);
     }
     if (status == SIM_OK) {
         reduce_steps(table, &samples);
@@ -210,7 +217,8 @@ static enum sim_status read_lines(FILE *file, const char *path, struct measured_
     return status;
 }
 
-static enum sim_status file_read(const char *path, bool named_alone, struct measured_table *table, struct sim_error *error)
+static enum sim_status file_read(const char *path, bool named_alone, struct measured_table *table,
+                                 struct sim_error *error)
 {
     enum table_kind kind = TABLE_OTHER;
     FILE *file = fopen(path, "r");
@@ -222,7 +230,8 @@ static enum sim_status file_read(const char *path, bool named_alone, struct meas
     fclose(file);
     if (status == SIM_OK && kind == TABLE_OTHER && named_alone) {
         free(owned);
-        return sim_fail(error, SIM_BAD_FILE, "%s:1: the header is neither '%s' nor '%s'", path, kernel_header, steps_header);
+        return sim_fail(error, SIM_BAD_FILE, "%s:1: the header is neither '%s' nor '%s'", path, kernel_header,
+                        steps_header);
     }
     if (kind == TABLE_OTHER) {
         table->ignored = grown(table->ignored, table->ignored_count, sizeof *table->ignored);
@@ -265,7 +274,8 @@ static enum sim_status folder_read(const char *path, struct measured_table *tabl
     }
     free(entries);
     if (status == SIM_OK && table->path_count == before) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: no CSV file with the header '%s' or '%s'", path, kernel_header, steps_header);
+        return sim_fail(error, SIM_BAD_FILE, "%s: no CSV file with the header '%s' or '%s'", path,
+                        kernel_header, steps_header);
     }
     return status;
 }

@@ -2,9 +2,9 @@
  * steps ("gpus,case,params,sync_ms,step_ms,examples_per_s,peak_gib"). Other headers are told apart and left alone. */
 #ifndef SIM_STEP_TABLE_ROWS_H
 #define SIM_STEP_TABLE_ROWS_H
+#include "sim/core/status.h"
 #include <stddef.h>
 #include <stdint.h>
-#include "sim/core/status.h"
 
 struct table_row {
     char *suite, *kernel, *params, *unit;

@@ -1,29 +1,29 @@
 /* Predictions against measured rows: each row priced as `kernel` or `predict` would, through the harness profile that
  * covers its suite, and the errors summed up per suite. */
-#include <glob.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include "sim/core/data_path.h"
 #include "sim/fabric/fabric_rows.h"
 #include "sim/reckon.h"
 #include "sim/step/parallel.h"
 #include "sim/step/session.h"
 #include "sim/step/table_rows.h"
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 enum row_kind { ROW_KERNEL, ROW_COLLECTIVE, ROW_STEP };
 
 struct row_task {
     enum row_kind kind;
-    size_t row;                        /* in validation->rows */
+    size_t row;                          /* in validation->rows */
     struct kernel_price_request request; /* ROW_KERNEL; of ROW_COLLECTIVE only the names */
-    char *params;                      /* backing of request.params; owned */
+    char *params;                        /* backing of request.params; owned */
     const struct harness_profile *harness;
     const struct harness_coverage *coverage;
-    bool by_value;                     /* the table's value is compared, not its time */
-    char *trace_pattern;               /* ROW_STEP; owned */
+    bool by_value;       /* the table's value is compared, not its time */
+    char *trace_pattern; /* ROW_STEP; owned */
 };
 
 struct row_outcome { /* written by workers */
@@ -39,9 +39,9 @@ struct validation_build {
     struct measured_table table;
     struct harness_profile *harnesses;
     size_t harness_count;
-    struct row_task *tasks;        /* steps first: they are the longest */
+    struct row_task *tasks; /* steps first: they are the longest */
     size_t task_count;
-    struct row_outcome *outcomes;  /* [task_count], shared with the workers */
+    struct row_outcome *outcomes; /* [task_count], shared with the workers */
 };
 
 static char *copied(const char *text)
@@ -68,8 +68,9 @@ static enum sim_status harnesses_read(struct validation_build *build, struct sim
 }
 
 /* A kernel's own entry wins over its suite's, whichever file holds it; among equals the first file by name. */
-static const struct harness_profile *harness_for(const struct validation_build *build, const char *suite, const char *kernel,
-                                                 const char *library, const struct harness_coverage **coverage)
+static const struct harness_profile *harness_for(const struct validation_build *build, const char *suite,
+                                                 const char *kernel, const char *library,
+                                                 const struct harness_coverage **coverage)
 {
     const struct harness_profile *best = NULL;
     for (size_t i = 0; i < build->harness_count; i++) {
@@ -104,8 +105,9 @@ static char *without_library(const char *params, char library[32])
     return kept;
 }
 
-static struct reckon_validate_row *row_add(struct reckon_validation *validation, const char *suite, const char *kernel,
-                                           const char *params, double measured, const char *unit)
+static struct reckon_validate_row *row_add(struct reckon_validation *validation, const char *suite,
+                                           const char *kernel, const char *params, double measured,
+                                           const char *unit)
 {
     struct reckon_validate_row *rows = realloc(validation->rows, (validation->row_count + 1) * sizeof *rows);
     SIM_ASSERT(rows != NULL, "no memory for %zu rows", validation->row_count);
@@ -129,9 +131,12 @@ static void add_kernel_task(struct validation_build *build, const struct table_r
 {
     char library[32], why[200];
     bool by_value = measured->time_us <= 0;
-    struct reckon_validate_row *row = row_add(build->validation, measured->suite, measured->kernel, measured->params,
-                                              by_value ? measured->value : measured->time_us, by_value ? measured->unit : "us");
-    struct row_task task = { .kind = ROW_KERNEL, .row = build->validation->row_count - 1, .by_value = by_value };
+    struct reckon_validate_row *row = row_add(
+        build->validation, measured->suite, measured->kernel, measured->params,
+        by_value ? measured->value : measured->time_us, by_value ? measured->unit : "us");
+    struct row_task task = { .kind = ROW_KERNEL,
+                             .row = build->validation->row_count - 1,
+                             .by_value = by_value };
     const struct harness_coverage *coverage = NULL;
     if (fabric_rows_cover(measured->suite)) {
         task.kind = ROW_COLLECTIVE;
@@ -145,17 +150,19 @@ static void add_kernel_task(struct validation_build *build, const struct table_r
         free(task.params);
         task.params = copied(measured->params);
     }
-    task.harness = harness_for(build, measured->suite, measured->kernel, library[0] != '\0' ? library : NULL, &coverage);
+    task.harness = harness_for(build, measured->suite, measured->kernel, library[0] != '\0' ? library : NULL,
+                               &coverage);
     if (task.harness == NULL) {
-        snprintf(why, sizeof why, "no harness profile covers suite %s%s%s", measured->suite, library[0] != '\0' ? ", library " : "",
-                 library);
+        snprintf(why, sizeof why, "no harness profile covers suite %s%s%s", measured->suite,
+                 library[0] != '\0' ? ", library " : "", library);
         row_skip(row, why);
         free(task.params);
         return;
     }
     task.coverage = coverage;
-    task.request = (struct kernel_price_request){ .suite = measured->suite, .kernel = measured->kernel, .params = task.params,
-                                                  .cache = coverage->cache };
+    task.request = (struct kernel_price_request){
+        .suite = measured->suite, .kernel = measured->kernel, .params = task.params, .cache = coverage->cache
+    };
     build->tasks[build->task_count++] = task;
 }
 
@@ -163,8 +170,10 @@ static char *trace_pattern_of(const struct step_row *step)
 {
     const char *slash = strrchr(step->path, '/');
     char *pattern = NULL;
-    SIM_ASSERT(asprintf(&pattern, "%.*straces/%s_w%u_r*.kineto.json.gz", slash != NULL ? (int)(slash - step->path + 1) : 0, step->path,
-                        step->name, step->gpus) > 0, "no memory for a path");
+    SIM_ASSERT(asprintf(&pattern, "%.*straces/%s_w%u_r*.kineto.json.gz",
+                        slash != NULL ? (int)(slash - step->path + 1) : 0, step->path, step->name,
+                        step->gpus) > 0,
+               "no memory for a path");
     return pattern;
 }
 
@@ -180,8 +189,11 @@ static void add_step_tasks(struct validation_build *build, const struct step_row
 {
     char params[256];
     snprintf(params, sizeof params, "gpus=%u;%s", step->gpus, step->params);
-    struct reckon_validate_row *row = row_add(build->validation, "steps", step->name, params, step->step_ms, "ms");
-    struct row_task task = { .kind = ROW_STEP, .row = build->validation->row_count - 1, .trace_pattern = trace_pattern_of(step) };
+    struct reckon_validate_row *row = row_add(build->validation, "steps", step->name, params, step->step_ms,
+                                              "ms");
+    struct row_task task = { .kind = ROW_STEP,
+                             .row = build->validation->row_count - 1,
+                             .trace_pattern = trace_pattern_of(step) };
     if (any_file(task.trace_pattern)) {
         build->tasks[build->task_count++] = task;
     } else {
@@ -206,7 +218,8 @@ static void build_tasks(struct validation_build *build)
 
 /* ---- predicting one row, in a worker */
 
-static void run_kernel(struct validation_build *build, const struct row_task *task, struct row_outcome *outcome)
+static void run_kernel(struct validation_build *build, const struct row_task *task,
+                       struct row_outcome *outcome)
 {
     struct kernel_price price;
     struct kernel_price_machine machine = session_machine(build->reckon, build->device);
@@ -221,27 +234,31 @@ static void run_kernel(struct validation_build *build, const struct row_task *ta
                                               task->harness->launch_interval_us);
     time_us = fmax(time_us, task->coverage->call_us);
     outcome->predicted = time_us;
-    if (task->by_value && !kernel_price_value(&price, price.value_only ? price.device_us : time_us, &outcome->predicted)) {
+    if (task->by_value &&
+        !kernel_price_value(&price, price.value_only ? price.device_us : time_us, &outcome->predicted)) {
         outcome->status = SIM_UNSUPPORTED;
-        snprintf(outcome->error, sizeof outcome->error, "the program of %s/%s gives no value", task->request.suite,
-                 task->request.kernel);
+        snprintf(outcome->error, sizeof outcome->error, "the program of %s/%s gives no value",
+                 task->request.suite, task->request.kernel);
     }
 }
 
-static void run_collective(struct validation_build *build, const struct row_task *task, struct row_outcome *outcome)
+static void run_collective(struct validation_build *build, const struct row_task *task,
+                           struct row_outcome *outcome)
 {
     struct fabric_row_harness harness = { harness_floor_us(task->harness, &build->device->chip),
                                           task->harness->launch_interval_us };
     struct sim_error error = { 0 };
     double time_us = NAN, value = NAN;
-    outcome->status = fabric_row_time(build->device->node, task->request.suite, task->request.kernel, task->params, &harness,
-                                      build->reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID : FABRIC_ENGINE_FLUID,
-                                      &time_us, &value, NULL, &error);
+    outcome->status = fabric_row_time(
+        build->device->node, task->request.suite, task->request.kernel, task->params, &harness,
+        build->reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID : FABRIC_ENGINE_FLUID, &time_us, &value,
+        NULL, &error);
     outcome->predicted = task->by_value ? value : time_us;
     snprintf(outcome->error, sizeof outcome->error, "%s", error.text);
 }
 
-static enum sim_status step_of_traces(struct validation_build *build, const char *pattern, double *step_ms, struct sim_error *error)
+static enum sim_status step_of_traces(struct validation_build *build, const char *pattern, double *step_ms,
+                                      struct sim_error *error)
 {
     struct reckon alone = { .options = build->reckon->options, .memo = price_memo_create() };
     struct graph *graph = NULL;
@@ -251,7 +268,8 @@ static enum sim_status step_of_traces(struct validation_build *build, const char
     alone.options.progress = NULL;
     enum sim_status status = SIM_BAD_FILE;
     if (glob(pattern, 0, NULL, &found) == 0) {
-        status = reckon_graph_read(&alone, (const char *const *)found.gl_pathv, found.gl_pathc, false, &graph, error);
+        status = reckon_graph_read(&alone, (const char *const *)found.gl_pathv, found.gl_pathc, false, &graph,
+                                   error);
     }
     if (status == SIM_OK) {
         struct reckon_predict_request request = { .graph = graph };
@@ -303,7 +321,8 @@ static enum sim_status run_tasks(struct validation_build *build, struct sim_erro
     if (build->outcomes == NULL) {
         return sim_fail(error, SIM_NO_MEMORY, "no memory for %zu outcomes", build->task_count);
     }
-    enum sim_status status = parallel_run(build->reckon->options.jobs, build->task_count, run_task, build, tick, build, error);
+    enum sim_status status = parallel_run(build->reckon->options.jobs, build->task_count, run_task, build,
+                                          tick, build, error);
     for (size_t i = 0; status == SIM_OK && i < build->task_count; i++) {
         const struct row_outcome *outcome = &build->outcomes[i];
         struct reckon_validate_row *row = &build->validation->rows[build->tasks[i].row];
@@ -332,8 +351,8 @@ static double median_of(const double *sorted, size_t count)
     return count % 2 == 1 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
-static void suite_measure(const struct reckon_validation *validation, struct reckon_validate_suite *suite, double *errors,
-                          double *signed_errors)
+static void suite_measure(const struct reckon_validation *validation, struct reckon_validate_suite *suite,
+                          double *errors, double *signed_errors)
 {
     size_t count = 0, predicted = 0;
     for (size_t i = 0; i < validation->row_count; i++) {
@@ -371,15 +390,18 @@ static void fill_suites(struct reckon_validation *validation)
     double *errors = malloc((validation->row_count + 1) * sizeof *errors);
     double *signed_errors = malloc((validation->row_count + 1) * sizeof *signed_errors);
     validation->suites = calloc(validation->row_count + 1, sizeof *validation->suites);
-    SIM_ASSERT(errors != NULL && signed_errors != NULL && validation->suites != NULL, "no memory for the suites");
+    SIM_ASSERT(errors != NULL && signed_errors != NULL && validation->suites != NULL,
+               "no memory for the suites");
     for (size_t i = 0; i < validation->row_count; i++) {
         size_t s = 0;
-        while (s < validation->suite_count && strcmp(validation->suites[s].suite, validation->rows[i].suite) != 0) {
+        while (s < validation->suite_count &&
+               strcmp(validation->suites[s].suite, validation->rows[i].suite) != 0) {
             s++;
         }
         if (s == validation->suite_count) {
             validation->suite_count++;
-            snprintf(validation->suites[s].suite, sizeof validation->suites[s].suite, "%s", validation->rows[i].suite);
+            snprintf(validation->suites[s].suite, sizeof validation->suites[s].suite, "%s",
+                     validation->rows[i].suite);
             suite_measure(validation, &validation->suites[s], errors, signed_errors);
         }
     }

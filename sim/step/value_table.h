@@ -2,10 +2,10 @@
  * device files. A table of the caller says which keys exist; it is the reader, the bounds and the manual in one. */
 #ifndef SIM_STEP_VALUE_TABLE_H
 #define SIM_STEP_VALUE_TABLE_H
-#include <stddef.h>
 #include "sim/core/chip_profile.h"
 #include "sim/core/json.h"
 #include "sim/core/status.h"
+#include <stddef.h>
 
 struct value_row {
     const char *key, *unit;
@@ -22,18 +22,20 @@ struct value_kinds {
 /* Read each row's value from the JSON object `values` into `target`, and count kinds (NULL: not wanted).
  * Errors, one line with path, line and key: unknown or missing key, wrong unit, value outside [min, max] or outside its
  * own [low, high], unknown kind, missing source. */
-enum sim_status value_table_read(const char *path, const struct json *values, const struct value_row *rows, size_t row_count,
-                                 void *target, struct value_kinds *kinds, struct sim_error *error);
+enum sim_status value_table_read(const char *path, const struct json *values, const struct value_row *rows,
+                                 size_t row_count, void *target, struct value_kinds *kinds,
+                                 struct sim_error *error);
 
 /* One value by itself, as value_table_read reads each of its rows. */
-enum sim_status value_row_read(const char *path, const struct json *value, const struct value_row *row, void *target,
-                               struct value_kinds *kinds, struct sim_error *error);
+enum sim_status value_row_read(const char *path, const struct json *value, const struct value_row *row,
+                               void *target, struct value_kinds *kinds, struct sim_error *error);
 
 /* No key but those of the NULL-ended list. Errors name path, line and key. */
-enum sim_status value_keys_check(const char *path, const struct json *object, const char *const *keys, struct sim_error *error);
+enum sim_status value_keys_check(const char *path, const struct json *object, const char *const *keys,
+                                 struct sim_error *error);
 
 /* A required text beside the values. Errors name path and key. */
-enum sim_status value_text_read(const char *path, const struct json *object, const char *key, char *out, size_t capacity,
-                                struct sim_error *error);
+enum sim_status value_text_read(const char *path, const struct json *object, const char *key, char *out,
+                                size_t capacity, struct sim_error *error);
 
 #endif

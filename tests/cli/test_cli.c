@@ -1,5 +1,6 @@
 /* The program as a user meets it: help, JSON, text, and every wrong input as one line on standard error, exit 1, nothing on
  * standard output. */
+#include "sim/core/json.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <math.h>
@@ -8,12 +9,14 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "sim/core/json.h"
 
 #define FIELD SOURCE_DIR "/tests/fixtures/traces/field/"
 #define OUTPUT_CAPACITY (1 << 20)
 
-struct run { int code; char *out, *error; };
+struct run {
+    int code;
+    char *out, *error;
+};
 
 static char *take_file(const char *path)
 {
@@ -32,7 +35,8 @@ static struct run run(const char *arguments)
     struct run result;
     snprintf(out, sizeof out, "/tmp/reckon_cli_out_%d", (int)getpid());
     snprintf(error, sizeof error, "/tmp/reckon_cli_error_%d", (int)getpid());
-    snprintf(command, sizeof command, "RECKON_DATA=%s %s %s >%s 2>%s", SOURCE_DIR, RECKON_PROGRAM, arguments, out, error);
+    snprintf(command, sizeof command, "RECKON_DATA=%s %s %s >%s 2>%s", SOURCE_DIR, RECKON_PROGRAM, arguments,
+             out, error);
     int state = system(command);
     result.code = WIFEXITED(state) ? WEXITSTATUS(state) : -1;
     result.out = take_file(out);
@@ -52,7 +56,8 @@ static void expect_refused(const char *arguments, int code, const char *piece)
     size_t length = strlen(result.error);
     cr_expect(eq(int, result.code, code), "%s: exit %d, %s", arguments, result.code, result.error);
     cr_expect(eq(str, result.out, ""), "%s printed a result", arguments);
-    cr_expect(length > 0 && strchr(result.error, '\n') == result.error + length - 1, "%s: not one line: %s", arguments, result.error);
+    cr_expect(length > 0 && strchr(result.error, '\n') == result.error + length - 1, "%s: not one line: %s",
+              arguments, result.error);
     cr_expect(strstr(result.error, piece) != NULL, "%s: \"%s\" lacks \"%s\"", arguments, result.error, piece);
     run_free(&result);
 }
@@ -105,7 +110,8 @@ Test(cli, wrong_commands_and_options_are_one_line)
         { "kernel pointwise/copy n=4096 dtype --device h200", "k=v" },
         { "kernel pointwise/copy n=0 dtype=fp32 --device h200", "n=0" },
         { "kernel pointwise/copy n=4096 dtype=fp32 --device h200 --harness none", "unknown harness" },
-        { "kernel pointwise/copy n=4096 dtype=fp32 --device h200 --cache warm", "clean, own, predecessor, flushed" },
+        { "kernel pointwise/copy n=4096 dtype=fp32 --device h200 --cache warm",
+          "clean, own, predecessor, flushed" },
         { "validate --device h200", "a folder or CSV file" },
         { "validate /nowhere --device h200", "/nowhere" },
         { "validate " SOURCE_DIR "/calib/data/h200/slices.csv --device h200", "slices.csv:1" },
@@ -126,7 +132,8 @@ Test(cli, wrong_traces_are_one_line_and_no_result)
     expect_refused("predict " FIELD "h26-no-traceevents.json --device h200", 1, "no traceEvents");
     expect_refused("predict " FIELD "h20-memcpy-bandwidth-inf.json --device h200", 1, "json:4");
     snprintf(arguments, sizeof arguments, "predict %s --device h200", path);
-    snprintf(command, sizeof command, "head -c 40000 %s/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz >%s", SOURCE_DIR, path);
+    snprintf(command, sizeof command,
+             "head -c 40000 %s/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz >%s", SOURCE_DIR, path);
     cr_assert(eq(int, system(command), 0));
     expect_refused(arguments, 1, path);
     snprintf(command, sizeof command, "printf 'step,ms\\n1,2\\n' >%s", path);
@@ -135,7 +142,8 @@ Test(cli, wrong_traces_are_one_line_and_no_result)
     snprintf(command, sizeof command, "printf '{\"traceEvents\": []}' >%s", path);
     cr_assert(eq(int, system(command), 0));
     expect_refused(arguments, 1, path);
-    snprintf(arguments, sizeof arguments, "predict %sok-minimal.json %sok-minimal.json --device h200", FIELD, FIELD);
+    snprintf(arguments, sizeof arguments, "predict %sok-minimal.json %sok-minimal.json --device h200", FIELD,
+             FIELD);
     expect_refused(arguments, 1, "rank");
     unlink(path);
 }
@@ -158,7 +166,8 @@ Test(cli, collective_beyond_the_node_names_the_option)
 Test(cli, output_that_cannot_be_written_is_an_error)
 {
     char command[1024];
-    snprintf(command, sizeof command, "RECKON_DATA=%s %s kernel launch/empty n=1 --device h200 >/dev/full 2>/dev/null", SOURCE_DIR,
+    snprintf(command, sizeof command,
+             "RECKON_DATA=%s %s kernel launch/empty n=1 --device h200 >/dev/full 2>/dev/null", SOURCE_DIR,
              RECKON_PROGRAM);
     int state = system(command);
     cr_expect(eq(int, WEXITSTATUS(state), 1));
@@ -199,7 +208,8 @@ Test(cli, minimal_trace_replays_its_two_kernels)
     cr_expect(eq(dbl, number_at(root, "recognised_fraction"), 0));
     cr_expect(eq(int, (int)json_kind_of(json_get(root, "examples_per_s")), JSON_NULL));
     cr_expect(eq(sz, json_count(json_get(root, "kernels")), 2));
-    cr_expect(eq(str, (char *)json_string(json_get(json_at(json_get(root, "kernels"), 0), "program")), "replayed"));
+    cr_expect(
+        eq(str, (char *)json_string(json_get(json_at(json_get(root, "kernels"), 0), "program")), "replayed"));
     json_destroy(root);
 }
 
@@ -207,7 +217,8 @@ Test(cli, minimal_trace_replays_its_two_kernels)
 Test(cli, batch_gives_examples_per_second)
 {
     struct json *root = run_json("predict " FIELD "ok-minimal.json --device h200 --batch 1000 --json");
-    cr_expect(epsilon_eq(dbl, number_at(root, "examples_per_s"), 1000 / (number_at(root, "step_ms") * 1e-3), 1e-3));
+    cr_expect(
+        epsilon_eq(dbl, number_at(root, "examples_per_s"), 1000 / (number_at(root, "step_ms") * 1e-3), 1e-3));
     json_destroy(root);
 }
 
@@ -240,8 +251,10 @@ Test(cli, submicrosecond_kernels_keep_their_time)
 Test(cli, kernel_stack_sums_to_one_and_harness_adds_its_floor)
 {
     struct json *alone = run_json("kernel pointwise/copy n=4194304 dtype=fp32 --device h200 --json");
-    struct json *measured = run_json("kernel pointwise/copy n=4194304 dtype=fp32 --device h200 --harness pytorch --cache own --json");
-    struct json *own = run_json("kernel pointwise/copy n=4194304 dtype=fp32 --device h200 --cache own --json");
+    struct json *measured = run_json(
+        "kernel pointwise/copy n=4194304 dtype=fp32 --device h200 --harness pytorch --cache own --json");
+    struct json *own = run_json(
+        "kernel pointwise/copy n=4194304 dtype=fp32 --device h200 --cache own --json");
     double sum = 0;
     for (size_t i = 0; i < json_count(json_get(alone, "stack")); i++) {
         sum += json_number(json_at(json_get(alone, "stack"), i));
@@ -273,8 +286,10 @@ Test(cli, validate_scores_skips_and_counts_failures)
     int descriptor = mkstemps(path, 4);
     cr_assert(ge(int, descriptor, 0));
     FILE *file = fdopen(descriptor, "w");
-    fputs("suite,kernel,params,time_us,value,unit,observed\npointwise,copy,n=4194304;dtype=fp32,1000,1,TB/s,\n"
-          "pointwise,unheard_of,n=1,5,1,TB/s,\npointwise,copy,n=0;dtype=fp32,5,1,TB/s,\n", file);
+    fputs(
+        "suite,kernel,params,time_us,value,unit,observed\npointwise,copy,n=4194304;dtype=fp32,1000,1,TB/s,\n"
+        "pointwise,unheard_of,n=1,5,1,TB/s,\npointwise,copy,n=0;dtype=fp32,5,1,TB/s,\n",
+        file);
     fclose(file);
     snprintf(arguments, sizeof arguments, "validate %s --device h200 --json", path);
     struct json *root = run_json(arguments);

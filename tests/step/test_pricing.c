@@ -1,5 +1,10 @@
 /* From launches to what a table holds: gaps, launch path, a host that is slower than the device, values; rechoosing; and
  * tasks over worker processes. Prices are given by hand, so that each figure is arithmetic. */
+#include "sim/step/governor.h"
+#include "sim/step/kernel_price.h"
+#include "sim/step/parallel.h"
+#include "sim/step/rechoose.h"
+#include "sim/step/session.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <math.h>
@@ -7,19 +12,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/step/governor.h"
-#include "sim/step/kernel_price.h"
-#include "sim/step/parallel.h"
-#include "sim/step/rechoose.h"
-#include "sim/step/session.h"
 
 #define NEAR(actual, expected) cr_expect(epsilon_eq(dbl, actual, expected, 1e-9))
 
-static const struct chip_profile chip = { .launch_latency = 0.7, .launch_stream_gap = 1, .launch_graph_gap = 0.5 };
+static const struct chip_profile chip = { .launch_latency = 0.7,
+                                          .launch_stream_gap = 1,
+                                          .launch_graph_gap = 0.5 };
 
 static struct kernel_price price_of(double us, double repeat)
 {
-    return (struct kernel_price){ .launch_count = 1, .launch_us = { us }, .launch_repeat = { repeat }, .launches = repeat };
+    return (struct kernel_price){
+        .launch_count = 1, .launch_us = { us }, .launch_repeat = { repeat }, .launches = repeat
+    };
 }
 
 /* One launch of 10 us behind an event floor of 2. */
@@ -56,7 +60,9 @@ Test(pricing, graph_launches_do_not_wait_for_the_host)
 /* 2 x 20 us, then 3 x 1 us, host 5 us a launch: the device is behind until 20 + 1 + 20 = 41, then 1 + 1, 1 + 1, 1 + 1. */
 Test(pricing, classes_of_launches_follow_each_other)
 {
-    struct kernel_price price = { .launch_count = 2, .launch_us = { 20, 1 }, .launch_repeat = { 2, 3 }, .launches = 5 };
+    struct kernel_price price = {
+        .launch_count = 2, .launch_us = { 20, 1 }, .launch_repeat = { 2, 3 }, .launches = 5
+    };
     NEAR(kernel_price_measured_us(&price, &chip, 0, 5), 47);
     /* At 30 us a launch the host is behind: launch k is issued at 30 k, so the last ends at 4 x 30 + 1. */
     NEAR(kernel_price_measured_us(&price, &chip, 0, 30), 121);
@@ -84,7 +90,9 @@ Test(pricing, closed_form_equals_the_sum_over_launches)
 Test(pricing, value_rules)
 {
     double value = 0;
-    struct kernel_price price = { .value_rule = KERNEL_VALUE_AMOUNT_PER_TIME, .value_amount = 100, .value_factor = 3 };
+    struct kernel_price price = { .value_rule = KERNEL_VALUE_AMOUNT_PER_TIME,
+                                  .value_amount = 100,
+                                  .value_factor = 3 };
     cr_expect(kernel_price_value(&price, 4, &value));
     NEAR(value, 25); /* 100 per 4 us */
     price.value_rule = KERNEL_VALUE_TIME_PER_AMOUNT;
@@ -101,7 +109,8 @@ Test(rechoose, drops_the_librarys_choices_and_keeps_the_shape)
 {
     char params[RECHOOSE_PARAMS_CAPACITY];
     const char *kernel = NULL;
-    cr_assert(rechoose("gemm", "tile", "M=8;N=16;tile_m=64;K=4;dtype=bf16;stages=3;trans=nt;bias=1", &kernel, params));
+    cr_assert(rechoose("gemm", "tile", "M=8;N=16;tile_m=64;K=4;dtype=bf16;stages=3;trans=nt;bias=1", &kernel,
+                       params));
     cr_expect(eq(str, (char *)kernel, "mm"));
     cr_expect(eq(str, params, "M=8;N=16;K=4;dtype=bf16;trans=nt;bias=1"));
     cr_assert(rechoose("gemm", "tile", "batch=7;M=8;split_k=2", &kernel, params));
@@ -115,15 +124,18 @@ Test(rechoose, drops_the_librarys_choices_and_keeps_the_shape)
  * (132 x 4096 x clock) times the duty; HBM share 0.91 of the copy's part of the time. */
 Test(governor, meets_the_measured_clocks_within_6_percent)
 {
-    static const struct { double duty, tflops, mhz, copy; } rows[] = {
-        { 1.0, 664.14, 1470, 0 }, { 0.75, 756.89, 1674, 0 }, { 0.5, 786.76, 1932, 0 },
+    static const struct {
+        double duty, tflops, mhz, copy;
+    } rows[] = {
+        { 1.0, 664.14, 1470, 0 }, { 0.75, 756.89, 1674, 0 },    { 0.5, 786.76, 1932, 0 },
         { 0.25, 791.2, 1980, 0 }, { 0.75, 703.77, 1576, 0.25 }, { 0.25, 786.91, 1947, 0.75 },
     };
     const struct chip_profile h200 = { .clock_core_max = 1980, .clock_core_dense = 1460 };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         double share = rows[i].duty * rows[i].tflops * 1e6 / (132 * 4096.0 * rows[i].mhz);
         double mhz = governor_core_mhz(&h200, share, 0.91 * rows[i].copy);
-        cr_expect(lt(dbl, fabs(mhz / rows[i].mhz - 1), 0.06), "row %zu: %g against %g MHz", i, mhz, rows[i].mhz);
+        cr_expect(lt(dbl, fabs(mhz / rows[i].mhz - 1), 0.06), "row %zu: %g against %g MHz", i, mhz,
+                  rows[i].mhz);
     }
 }
 
@@ -144,9 +156,14 @@ Test(governor, falls_with_work_within_its_bounds)
 
 /* ---- workers */
 
-struct squares { double *shared; };
+struct squares {
+    double *shared;
+};
 
-static void square(void *context, size_t index) { ((struct squares *)context)->shared[index] = (double)index * (double)index; }
+static void square(void *context, size_t index)
+{
+    ((struct squares *)context)->shared[index] = (double)index * (double)index;
+}
 
 Test(parallel, every_task_runs_once_whatever_the_workers)
 {
@@ -170,7 +187,10 @@ static void die(void *context, size_t index)
     }
 }
 
-Test(parallel, dead_worker_takes_the_program_down, .signal = SIGABRT) { parallel_run(2, 8, die, NULL, NULL, NULL, NULL); }
+Test(parallel, dead_worker_takes_the_program_down, .signal = SIGABRT)
+{
+    parallel_run(2, 8, die, NULL, NULL, NULL, NULL);
+}
 
 /* ---- memo */
 

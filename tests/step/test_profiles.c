@@ -1,14 +1,16 @@
 /* Host and harness profiles: the shipped ones read, and each kind of damage is named. */
+#include "sim/step/harness_profile.h"
+#include "sim/step/host_profile.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "sim/step/harness_profile.h"
-#include "sim/step/host_profile.h"
 
-#define VALUE(unit) "{\"value\": 2, \"unit\": \"" unit "\", \"low\": 1, \"high\": 3, \"kind\": \"measured\", \"source\": \"s\"}"
+#define VALUE(unit)                    \
+    "{\"value\": 2, \"unit\": \"" unit \
+    "\", \"low\": 1, \"high\": 3, \"kind\": \"measured\", \"source\": \"s\"}"
 
 static char *write_file(const char *text)
 {
@@ -36,10 +38,14 @@ static void expect_host_error(const char *text, const char *piece)
 static char *host_text(const char *operator_value)
 {
     char *text = NULL;
-    cr_assert(gt(int, asprintf(&text, "{\"schema\": \"reckon.host/1\", \"name\": \"h\", \"title\": \"t\", \"values\": {%s%s"
-                                      "\"launch_us\": " VALUE("us") ", \"event_us\": " VALUE("us") ", \"sync_us\": " VALUE("us")
-                                      ", \"start_us\": " VALUE("us") ", \"queue_depth\": " VALUE("count") "}}",
-                              operator_value[0] != '\0' ? "\"operator_us\": " : "", operator_value), 0));
+    cr_assert(
+        gt(int,
+           asprintf(&text,
+                    "{\"schema\": \"reckon.host/1\", \"name\": \"h\", \"title\": \"t\", \"values\": {%s%s"
+                    "\"launch_us\": " VALUE("us") ", \"event_us\": " VALUE("us") ", \"sync_us\": " VALUE(
+                        "us") ", \"start_us\": " VALUE("us") ", \"queue_depth\": " VALUE("count") "}}",
+                    operator_value[0] != '\0' ? "\"operator_us\": " : "", operator_value),
+           0));
     return text;
 }
 
@@ -47,7 +53,8 @@ Test(profiles, host_values_arrive_in_their_fields)
 {
     struct host_profile host;
     struct sim_error error = { 0 };
-    char *text = host_text("{\"value\": 7.5, \"unit\": \"us\", \"low\": 1, \"high\": 9, \"kind\": \"fitted\", \"source\": \"s\"}, ");
+    char *text = host_text("{\"value\": 7.5, \"unit\": \"us\", \"low\": 1, \"high\": 9, \"kind\": "
+                           "\"fitted\", \"source\": \"s\"}, ");
     char *path = write_file(text);
     cr_assert(eq(int, host_profile_read(path, &host, &error), SIM_OK), "%s", error.text);
     cr_expect(eq(dbl, host.operator_us, 7.5));
@@ -64,12 +71,24 @@ Test(profiles, damage_is_named_with_its_key)
 {
     static const char *const cases[][2] = {
         { "", "'operator_us' [us] is missing" },
-        { "{\"value\": 2, \"unit\": \"ms\", \"low\": 1, \"high\": 3, \"kind\": \"fitted\", \"source\": \"s\"}, ", "unit is 'ms', must be 'us'" },
-        { "{\"value\": 2e6, \"unit\": \"us\", \"low\": 1, \"high\": 3e6, \"kind\": \"fitted\", \"source\": \"s\"}, ", "outside 0..1000" },
-        { "{\"value\": 4, \"unit\": \"us\", \"low\": 1, \"high\": 3, \"kind\": \"fitted\", \"source\": \"s\"}, ", "its own low..high" },
-        { "{\"value\": 2, \"unit\": \"us\", \"low\": 1, \"high\": 3, \"kind\": \"hoped\", \"source\": \"s\"}, ", "kind 'hoped'" },
-        { "{\"value\": 2, \"unit\": \"us\", \"low\": 1, \"high\": 3, \"kind\": \"fitted\", \"source\": \"\"}, ", "source" },
-        { "{\"value\": \"2\", \"unit\": \"us\", \"low\": 1, \"high\": 3, \"kind\": \"fitted\", \"source\": \"s\"}, ", "operator_us.value" },
+        { "{\"value\": 2, \"unit\": \"ms\", \"low\": 1, \"high\": 3, \"kind\": \"fitted\", \"source\": "
+          "\"s\"}, ",
+          "unit is 'ms', must be 'us'" },
+        { "{\"value\": 2e6, \"unit\": \"us\", \"low\": 1, \"high\": 3e6, \"kind\": \"fitted\", \"source\": "
+          "\"s\"}, ",
+          "outside 0..1000" },
+        { "{\"value\": 4, \"unit\": \"us\", \"low\": 1, \"high\": 3, \"kind\": \"fitted\", \"source\": "
+          "\"s\"}, ",
+          "its own low..high" },
+        { "{\"value\": 2, \"unit\": \"us\", \"low\": 1, \"high\": 3, \"kind\": \"hoped\", \"source\": "
+          "\"s\"}, ",
+          "kind 'hoped'" },
+        { "{\"value\": 2, \"unit\": \"us\", \"low\": 1, \"high\": 3, \"kind\": \"fitted\", \"source\": "
+          "\"\"}, ",
+          "source" },
+        { "{\"value\": \"2\", \"unit\": \"us\", \"low\": 1, \"high\": 3, \"kind\": \"fitted\", \"source\": "
+          "\"s\"}, ",
+          "operator_us.value" },
         { VALUE("us") ", \"operator_ms\": " VALUE("us") ", ", "unknown key 'operator_ms'" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -77,16 +96,20 @@ Test(profiles, damage_is_named_with_its_key)
         expect_host_error(text, cases[i][1]);
         free(text);
     }
-    expect_host_error("{\"name\": \"h\", \"title\": \"t\", \"speed\": 3, \"values\": {}}", "unknown key 'speed'");
+    expect_host_error("{\"name\": \"h\", \"title\": \"t\", \"speed\": 3, \"values\": {}}",
+                      "unknown key 'speed'");
     expect_host_error("{\"title\": \"t\", \"values\": {}}", "'name'");
 }
 
-static const char harness_text[] =
-    "{\"name\": \"x\", \"title\": \"t\", \"libraries\": [%s], \"covers\": ["
-    "{\"suite\": \"launch\", \"cache\": \"own\"}, {\"suite\": \"launch\", \"kernel\": \"chain\", \"cache\": \"%s\", \"call_us\": " VALUE("us") "}],"
-    "\"values\": {\"empty_us\": " VALUE("us") ", \"launch_interval_us\": " VALUE("us") "}}";
+static const char harness_text[] = "{\"name\": \"x\", \"title\": \"t\", \"libraries\": [%s], \"covers\": ["
+                                   "{\"suite\": \"launch\", \"cache\": \"own\"}, {\"suite\": \"launch\", "
+                                   "\"kernel\": \"chain\", \"cache\": \"%s\", \"call_us\": " VALUE(
+                                       "us") "}],"
+                                             "\"values\": {\"empty_us\": " VALUE(
+                                                 "us") ", \"launch_interval_us\": " VALUE("us") "}}";
 
-static enum sim_status read_harness(const char *libraries, const char *cache, struct harness_profile *harness, struct sim_error *error)
+static enum sim_status read_harness(const char *libraries, const char *cache, struct harness_profile *harness,
+                                    struct sim_error *error)
 {
     char text[2048];
     snprintf(text, sizeof text, harness_text, libraries, cache);
@@ -107,7 +130,8 @@ Test(profiles, harness_covers_by_kernel_before_suite_and_by_library)
     cr_expect(harness_covers(&harness, "gemm", "mm", NULL) == NULL);
     cr_expect(eq(dbl, harness_covers(&harness, "launch", "chain", NULL)->call_us, 2));
     cr_expect(eq(dbl, harness_covers(&harness, "launch", "empty", NULL)->call_us, 0));
-    cr_expect(harness_covers(&harness, "launch", "empty", "cublas") == NULL, "a row of a library is another program's");
+    cr_expect(harness_covers(&harness, "launch", "empty", "cublas") == NULL,
+              "a row of a library is another program's");
     cr_assert(eq(int, read_harness("\"cublas\"", "own", &harness, &error), SIM_OK), "%s", error.text);
     cr_expect(harness_covers(&harness, "launch", "empty", "cublas") != NULL);
     cr_expect(harness_covers(&harness, "launch", "empty", NULL) == NULL);
@@ -130,7 +154,8 @@ Test(profiles, harness_floor_is_what_an_empty_kernel_does_not_explain)
 Test(profiles, shipped_hosts_and_harnesses_read)
 {
     static const char *const hosts[] = { "h200_host", "b200_host", "mi350x_host" };
-    static const char *const harnesses[] = { "micro_cu", "pytorch", "pytorch_nccl", "nccl_tests", "gemm_tables" };
+    static const char *const harnesses[] = { "micro_cu", "pytorch", "pytorch_nccl", "nccl_tests",
+                                             "gemm_tables" };
     struct host_profile host;
     struct harness_profile harness;
     struct sim_error error = { 0 };

@@ -1,15 +1,17 @@
 /* The step scheduler on graphs small enough to time by hand. Unless a test says otherwise: an operator costs 10 us, a launch
  * 5 us, an event call 1 us, a synchronise 2 us, a launch reaches an idle stream after 3 us, kernels of a stream are 1 us
  * apart, and launch queues are deep. Steps are queued back to back. */
+#include "sim/step/schedule.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <math.h>
 #include <string.h>
-#include "sim/step/schedule.h"
 
 #define NODES_MAX 32
 
-static const struct step_host_costs costs = { .operator_us = 10, .launch_us = 5, .event_us = 1, .sync_us = 2, .start_us = 3, .queue_depth = 1000 };
+static const struct step_host_costs costs = {
+    .operator_us = 10, .launch_us = 5, .event_us = 1, .sync_us = 2, .start_us = 3, .queue_depth = 1000
+};
 static const struct step_options back_to_back = { .stream_gap_us = 1 };
 
 struct small { /* a graph under construction */
@@ -30,12 +32,22 @@ static uint32_t add(struct small *small, uint32_t kind, uint32_t rank, uint32_t 
 {
     uint32_t index = (uint32_t)small->graph.node_count++;
     cr_assert(lt(u32, index, NODES_MAX));
-    small->nodes[index] = (struct graph_node){ .kind = kind, .rank = rank, .stream = stream, .name = "node", .category = "other",
-                                               .traced_start_us = -1, .traced_us = -1, .launched = UINT32_MAX, .waits_for = UINT32_MAX };
+    small->nodes[index] = (struct graph_node){ .kind = kind,
+                                               .rank = rank,
+                                               .stream = stream,
+                                               .name = "node",
+                                               .category = "other",
+                                               .traced_start_us = -1,
+                                               .traced_us = -1,
+                                               .launched = UINT32_MAX,
+                                               .waits_for = UINT32_MAX };
     return index;
 }
 
-static void add_operator(struct small *small, uint32_t rank) { add(small, GRAPH_HOST_OP, rank, 0); }
+static void add_operator(struct small *small, uint32_t rank)
+{
+    add(small, GRAPH_HOST_OP, rank, 0);
+}
 
 /* A launch and its kernel; returns the kernel. */
 static uint32_t add_kernel(struct small *small, uint32_t rank, uint32_t stream, struct step_price price)
@@ -46,7 +58,8 @@ static uint32_t add_kernel(struct small *small, uint32_t rank, uint32_t stream, 
     return kernel;
 }
 
-static uint32_t add_collective(struct small *small, uint32_t rank, uint32_t stream, uint64_t sequence, struct step_price price)
+static uint32_t add_collective(struct small *small, uint32_t rank, uint32_t stream, uint64_t sequence,
+                               struct step_price price)
 {
     uint32_t node = add_kernel(small, rank, stream, price);
     struct graph_collective *collective = &small->collectives[node];
@@ -83,7 +96,8 @@ static void add_sync(struct small *small, uint32_t rank)
     small->nodes[add(small, GRAPH_HOST_SYNC, rank, 0)].sync = GRAPH_SYNC_DEVICE;
 }
 
-static struct step_timeline *run(const struct small *small, const struct step_host_costs *host, const struct step_options *options)
+static struct step_timeline *run(const struct small *small, const struct step_host_costs *host,
+                                 const struct step_options *options)
 {
     struct step_timeline *timeline = NULL;
     struct sim_error error = { 0 };
@@ -155,7 +169,8 @@ Test(schedule, streams_overlap_when_slots_allow)
     struct small small;
     small_init(&small, 1);
     add_fork(&small, 0);
-    uint32_t long_one = add_kernel(&small, 0, 0, PART(100, 0.5)), short_one = add_kernel(&small, 0, 1, PART(60, 0.5));
+    uint32_t long_one = add_kernel(&small, 0, 0, PART(100, 0.5)),
+             short_one = add_kernel(&small, 0, 1, PART(60, 0.5));
     add_join(&small, 0);
     struct step_timeline *timeline = run(&small, &costs, &back_to_back);
     NEAR(timeline->step_ms, 0.101);
@@ -255,7 +270,8 @@ Test(schedule, trailing_synchronise_is_left_out_unless_asked_for)
     small_init(&small, 1);
     add_kernel(&small, 0, 0, FULL(100));
     add_sync(&small, 0);
-    struct step_timeline *queued = run(&small, &costs, &back_to_back), *alone = run(&small, &costs, &synchronised);
+    struct step_timeline *queued = run(&small, &costs, &back_to_back),
+                         *alone = run(&small, &costs, &synchronised);
     NEAR(queued->step_ms, 0.101);
     cr_expect(eq(sz, queued->dropped_syncs, 1));
     NEAR(alone->step_ms, 0.110);
@@ -358,7 +374,8 @@ Test(schedule, crossed_collectives_are_named_as_the_traces_fault)
     add_collective(&small, 0, 0, 1, PART(10, 0.1));
     add_collective(&small, 1, 0, 1, PART(10, 0.1));
     add_collective(&small, 1, 0, 0, PART(10, 0.1));
-    cr_expect(eq(int, step_schedule(&small.graph, small.prices, &costs, &back_to_back, &timeline, &error), SIM_BAD_TRACE));
+    cr_expect(eq(int, step_schedule(&small.graph, small.prices, &costs, &back_to_back, &timeline, &error),
+                 SIM_BAD_TRACE));
     cr_expect(ne(ptr, strstr(error.text, "do not all reach it"), NULL), "%s", error.text);
     cr_expect(eq(ptr, timeline, NULL));
 }

@@ -1,4 +1,5 @@
 /* Measurement tables as files: both headers, what is left alone, and each damage with file and line. */
+#include "sim/step/table_rows.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdio.h>
@@ -6,14 +7,16 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "sim/step/table_rows.h"
 
 #define KERNELS "suite,kernel,params,time_us,value,unit,observed\n"
 #define STEPS "gpus,case,params,sync_ms,step_ms,examples_per_s,peak_gib\n"
 
 static char folder[] = "/tmp/reckon_rows_XXXXXX";
 
-static void make_folder(void) { cr_assert(mkdtemp(folder) != NULL); }
+static void make_folder(void)
+{
+    cr_assert(mkdtemp(folder) != NULL);
+}
 
 static void remove_folder(void)
 {
@@ -50,7 +53,9 @@ Test(table_rows, kernel_rows_keep_their_columns_and_drop_observed)
 {
     struct measured_table table = { 0 };
     struct sim_error error = { 0 };
-    char *path = write_csv("a.csv", KERNELS "latency,chase,kb=16,0.000,287.2,cycles,\npower,duty,n=1;low=idle,12.5,3,TFLOP/s,mhz=1;w=2\n");
+    char *path = write_csv(
+        "a.csv", KERNELS
+        "latency,chase,kb=16,0.000,287.2,cycles,\npower,duty,n=1;low=idle,12.5,3,TFLOP/s,mhz=1;w=2\n");
     cr_assert(eq(int, measured_table_read(path, &table, &error), SIM_OK), "%s", error.text);
     cr_assert(eq(sz, table.row_count, 2));
     cr_expect(eq(dbl, table.rows[0].value, 287.2));
@@ -68,8 +73,9 @@ Test(table_rows, repeated_steps_become_their_median)
 {
     struct measured_table table = { 0 };
     struct sim_error error = { 0 };
-    char *path = write_csv("steps.csv", STEPS "1,a,B=1,0,9,1,1\n1,a,B=1,0,8,1,2\n2,a,B=1,0,5,1,1\n1,a,B=1,0,7,1,3\n"
-                                             "1,b,B=2;OOM,nan,nan,nan,0\n");
+    char *path = write_csv("steps.csv",
+                           STEPS "1,a,B=1,0,9,1,1\n1,a,B=1,0,8,1,2\n2,a,B=1,0,5,1,1\n1,a,B=1,0,7,1,3\n"
+                                 "1,b,B=2;OOM,nan,nan,nan,0\n");
     cr_assert(eq(int, measured_table_read(path, &table, &error), SIM_OK), "%s", error.text);
     cr_assert(eq(sz, table.step_count, 2));
     cr_expect(eq(dbl, table.steps[0].step_ms, 8));
