@@ -79,7 +79,16 @@ static struct plan make_plan(struct executor *executor, const struct package *pa
     plan.cut = CUT_WORKGROUPS;
     plan.run.workgroup_count = (uint64_t)count;
     if (program->workgroups_differ) {
-        plan.run.sample_of = program->workgroups;
+        /* spread over the grid, or over one of the like stretches it repeats; or several of those whole */
+        uint64_t period = program->workgroups_period > 0 && program->workgroups_period < program->workgroups ? program->workgroups_period
+                                                                                                              : program->workgroups;
+        if (count > (double)period) {
+            count = ceil(count / (double)period) * (double)period;
+            count = count < (double)program->workgroups ? count : (double)program->workgroups;
+            plan.run.workgroup_count = (uint64_t)count;
+        } else {
+            plan.run.sample_of = period;
+        }
         plan.run.marks_by_dispatch = true;
     } else {
         /* from the middle of the grid: its neighbours before it warm the caches, as they do in the whole run */
@@ -102,9 +111,12 @@ static uint64_t warm_requests(const struct package *package)
 
 /* Replay the end of the kernel's own address stream: what a repeat finds in the caches. */
 static void warm_own(struct executor *executor, const struct package *package, const struct wave_program *program, const struct plan *plan,
-                     double share)
+                     const struct chip_options *options, double share)
 {
     uint64_t limit = warm_requests(package);
+    if (options->window_requests > 0 && limit > 2 * options->window_requests) {
+        limit = 2 * options->window_requests; /* a quick look warms in proportion */
+    }
     struct run_request request = whole(program, share);
     double total = (double)program->work_units_total * plan->requests_per_unit;
     if (total > (double)limit) {
@@ -118,8 +130,8 @@ static void warm_own(struct executor *executor, const struct package *package, c
             uint64_t count = (uint64_t)ceil((double)program->workgroups * (double)limit / total);
             if (count < program->workgroups) {
                 if (program->workgroups_differ) {
-                    request.sample_of = program->workgroups;
-                    request.workgroup_count = count;
+                    request.sample_of = plan->run.sample_of;
+                    request.workgroup_count = request.sample_of > 0 && count > request.sample_of ? request.sample_of : count;
                 } else {
                     uint64_t before = plan->cut == CUT_WORKGROUPS ? plan->run.first_workgroup : program->workgroups;
                     request.workgroup_count = count < before ? count : before;
@@ -145,12 +157,12 @@ static void warm_predecessor(struct package *package, const struct wave_program 
 }
 
 static void prepare_caches(struct executor *executor, struct package *package, const struct wave_program *program, const struct plan *plan,
-                           double share)
+                           const struct chip_options *options, double share)
 {
     package_reset(package);
     switch (program->initial_cache) {
     case WAVE_CACHE_STATE_OWN:
-        warm_own(executor, package, program, plan, share);
+        warm_own(executor, package, program, plan, options, share);
         break;
     case WAVE_CACHE_STATE_PREDECESSOR:
         warm_predecessor(package, program);
@@ -328,7 +340,7 @@ static enum sim_status run_fast(const struct chip_profile *profile, const struct
     struct package *package = package_create(profile, mhz);
     struct executor *executor = executor_create(package, program, &occupancy);
     struct plan plan = make_plan(executor, package, program, &occupancy, options, share);
-    prepare_caches(executor, package, program, &plan, share);
+    prepare_caches(executor, package, program, &plan, options, share);
     struct run_outcome outcome;
     double sampling_error = 0;
     double ticks = run_plan(executor, package, program, &plan, &outcome, &sampling_error);

@@ -297,8 +297,15 @@ static inline uint32_t calendar_pop(struct executor *executor)
             executor->calendar_position++;
             continue;
         }
-        *head = executor->waves[index].next;
+        uint32_t next = executor->waves[index].next;
+        *head = next;
         executor->calendar_waves--;
+        if (next != NO_WAVE) {
+            __builtin_prefetch(&executor->waves[next].at);
+            __builtin_prefetch(&executor->waves[next].state);
+            __builtin_prefetch(&executor->waves[next].op);
+            __builtin_prefetch(&executor->waves[next].op.spans[1]);
+        }
         if ((uint64_t)(executor->waves[index].at / executor->bucket) > executor->calendar_position) {
             calendar_push(executor, index); /* it had been beyond the horizon */
             continue;
@@ -336,13 +343,32 @@ static inline uint32_t latency_slice(const struct package *package, const struct
                                : group * package->slices_per_group + place->slice - place->home * package->slices_per_group;
 }
 
+/* Lines of one operation, placed, with the host's cache told ahead: the tag sets of a chip do not fit the host's nearest
+ * caches, and the misses of several lines overlap. */
+#define LINES_AHEAD 16
+
+struct line_access {
+    uint64_t line;
+    uint32_t mask, partial;
+    struct line_place place;
+};
+
+static inline void look_ahead(const struct package *package, struct line_access *access, uint32_t group)
+{
+    access->place = package_place(package, access->line);
+    package_prefetch(package, access->line, &access->place, group);
+}
+
 /* One line of a load issued at `t`; returns when the data are in the unit. */
-static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index, uint64_t line, uint32_t mask, uint32_t cache, sim_ticks t,
+static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index, const struct line_access *access, uint32_t cache, sim_ticks t,
                                   struct access_blame *blame)
 {
     struct package *package = executor->package;
     struct unit *unit = &executor->units[unit_index];
-    uint32_t sectors = (uint32_t)__builtin_popcount(mask);
+    uint64_t line = access->line;
+    uint32_t mask = access->mask;
+    struct line_place place = access->place;
+    uint32_t sectors = sector_count(mask);
     sim_ticks a = leaky_server_start(&unit->lsu, t, package->l1_request);
     blame->l1 += a - t;
     package->traffic.l1_requests++;
@@ -369,7 +395,6 @@ static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index
     }
     sim_ticks sent = leaky_server_start(&unit->out, a, package->cycle);
     blame->l1 += sent - a;
-    struct line_place place = package_place(package, line);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
     sim_ticks there = latency * 7 / 16;
     sim_ticks data = package_read(package, line, &place, mask, unit->group, sent + there, blame);
@@ -416,36 +441,38 @@ static inline void note_drain(struct executor *executor, sim_ticks end, const st
 }
 
 /* One line of a store; returns when the unit has sent it. */
-static inline sim_ticks store_line(struct executor *executor, uint32_t unit_index, uint64_t line, uint32_t mask, uint32_t partial,
-                                   sim_ticks t, struct access_blame *blame)
+static inline sim_ticks store_line(struct executor *executor, uint32_t unit_index, const struct line_access *access, sim_ticks t,
+                                   struct access_blame *blame)
 {
     struct package *package = executor->package;
     struct unit *unit = &executor->units[unit_index];
-    uint32_t sectors = (uint32_t)__builtin_popcount(mask);
+    uint64_t line = access->line;
+    uint32_t mask = access->mask;
+    uint32_t partial = access->partial;
+    struct line_place place = access->place;
+    uint32_t sectors = sector_count(mask);
     sim_ticks a = leaky_server_start(&unit->lsu, t, package->l1_request);
     package->traffic.l1_requests++;
     package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
     sim_ticks *slot = store_credit(executor, unit, &a);
     a = leaky_server_start(&unit->out, a, package->store_sector * sectors);
-    struct line_place place = package_place(package, line);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
     *slot = package_write(package, line, &place, mask, partial, unit->group, a + latency * 7 / 16, blame);
     note_drain(executor, *slot, blame);
     return a;
 }
 
-static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_index, uint64_t line, uint32_t mask, const uint8_t *rounds,
+static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_index, uint64_t line, struct line_place place, uint32_t mask, const uint8_t *rounds,
                                     const struct wave_op *op, sim_ticks t, sim_ticks *returned, struct access_blame *blame)
 {
     struct package *package = executor->package;
     struct unit *unit = &executor->units[unit_index];
-    uint32_t sectors = (uint32_t)__builtin_popcount(mask);
+    uint32_t sectors = sector_count(mask);
     sim_ticks a = leaky_server_start(&unit->lsu, t, package->l1_request);
     package->traffic.l1_requests++;
     package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
     sim_ticks *slot = store_credit(executor, unit, &a);
     a = leaky_server_start(&unit->out, a, package->store_sector * sectors);
-    struct line_place place = package_place(package, line);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
     sim_ticks end = package_atomic(package, line, &place, mask, rounds, (enum wave_atomic_type)op->atomic_type, unit->group,
                                    a + latency * 7 / 16, blame);
@@ -690,34 +717,73 @@ static inline void note_load(struct wave *wave, sim_ticks issued, sim_ticks done
     }
 }
 
+static void load_lines(struct executor *executor, struct wave *wave, const struct line_access *lines, uint32_t count, sim_ticks t,
+                       sim_ticks *done, struct access_blame *worst)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct access_blame blame = { 0 };
+        sim_ticks end = load_line(executor, wave->unit, &lines[i], wave->op.cache, t, &blame);
+        if (end > *done) {
+            *done = end;
+            *worst = blame;
+        }
+    }
+}
+
 static sim_ticks access_load(struct executor *executor, struct wave *wave, sim_ticks t)
 {
     struct package *package = executor->package;
     const struct wave_op *op = &wave->op;
+    uint32_t group = executor->units[wave->unit].group;
+    struct line_access lines[LINES_AHEAD];
+    uint32_t count = 0;
     sim_ticks done = t;
     struct access_blame worst = { 0 };
     FOR_EACH_LINE(package, op, {
-        struct access_blame blame = { 0 };
-        sim_ticks end = load_line(executor, wave->unit, line, mask, op->cache, t, &blame);
-        if (end > done) {
-            done = end;
-            worst = blame;
+        lines[count].line = line;
+        lines[count].mask = mask;
+        look_ahead(package, &lines[count], group);
+        if (++count == LINES_AHEAD) {
+            load_lines(executor, wave, lines, count, t, &done, &worst);
+            count = 0;
         }
     });
+    load_lines(executor, wave, lines, count, t, &done, &worst);
     note_load(wave, t, done, &worst);
     return t;
+}
+
+static sim_ticks store_lines(struct executor *executor, struct wave *wave, const struct line_access *lines, uint32_t count, sim_ticks t,
+                             struct access_blame *blame)
+{
+    sim_ticks sent = t;
+    for (uint32_t i = 0; i < count; i++) {
+        sim_ticks end = store_line(executor, wave->unit, &lines[i], t, blame);
+        sent = end > sent ? end : sent;
+    }
+    return sent;
 }
 
 static sim_ticks access_store(struct executor *executor, struct wave *wave, sim_ticks t)
 {
     struct package *package = executor->package;
     const struct wave_op *op = &wave->op;
+    uint32_t group = executor->units[wave->unit].group;
+    struct line_access lines[LINES_AHEAD];
+    uint32_t count = 0;
     sim_ticks sent = t;
     struct access_blame blame = { 0 };
     FOR_EACH_LINE(package, op, {
-        sim_ticks end = store_line(executor, wave->unit, line, mask, partial, t, &blame);
-        sent = end > sent ? end : sent;
+        lines[count] = (struct line_access){ .line = line, .mask = mask, .partial = partial };
+        look_ahead(package, &lines[count], group);
+        if (++count == LINES_AHEAD) {
+            sim_ticks end = store_lines(executor, wave, lines, count, t, &blame);
+            sent = end > sent ? end : sent;
+            count = 0;
+        }
     });
+    sim_ticks end = store_lines(executor, wave, lines, count, t, &blame);
+    sent = end > sent ? end : sent;
     executor->outcome->blame[blame_largest(&blame)] += (double)(sent - t);
     return sent;
 }
@@ -736,6 +802,11 @@ static sim_ticks access_atomic(struct executor *executor, struct wave *wave, sim
     if ((op->atomic_flags & WAVE_ATOMIC_ACQ_REL) != 0) {
         t += ticks_of_ns(profile->atomic_release_latency + profile->atomic_acquire_latency);
     }
+    struct line_place places[WAVE_SPANS_MAX > WAVE_LANES_MAX ? WAVE_SPANS_MAX : WAVE_LANES_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        places[i] = package_place(package, packets[i].line);
+        package_prefetch(package, packets[i].line, &places[i], executor->units[wave->unit].group);
+    }
     for (uint32_t i = 0; i < count; i++) {
         struct access_blame blame = { 0 };
         sim_ticks returned = t;
@@ -746,7 +817,7 @@ static sim_ticks access_atomic(struct executor *executor, struct wave *wave, sim
             uint32_t attempts = cas && r > 0 ? (uint32_t)(profile->atomic_cas_round_trips * r * (r + 1) / 2) : r;
             rounds[b] = (uint8_t)(attempts > 255 ? 255 : attempts);
         }
-        sim_ticks end = atomic_line(executor, wave->unit, packets[i].line, packets[i].mask, rounds, op, t, &returned, &blame);
+        sim_ticks end = atomic_line(executor, wave->unit, packets[i].line, places[i], packets[i].mask, rounds, op, t, &returned, &blame);
         sent = end > sent ? end : sent;
         if (returned > done) {
             done = returned;
@@ -1058,6 +1129,17 @@ void executor_run(struct executor *executor, const struct run_request *request, 
 
 /* ---- functional runs */
 
+static void apply_lines(struct package *package, bool load, const struct line_access *lines, uint32_t count, uint32_t group)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (load) {
+            package_read(package, lines[i].line, &lines[i].place, lines[i].mask, group, 0, NULL);
+        } else {
+            package_write(package, lines[i].line, &lines[i].place, lines[i].mask, lines[i].partial, group, 0, NULL);
+        }
+    }
+}
+
 static uint64_t apply_functional(struct executor *executor, const struct wave_op *op, uint32_t group)
 {
     struct package *package = executor->package;
@@ -1074,15 +1156,18 @@ static uint64_t apply_functional(struct executor *executor, const struct wave_op
     if (op->kind != WAVE_LOAD && op->kind != WAVE_STORE) {
         return 0;
     }
+    struct line_access lines[LINES_AHEAD];
+    uint32_t count = 0;
     FOR_EACH_LINE(package, op, {
-        struct line_place place = package_place(package, line);
-        if (op->kind == WAVE_LOAD) {
-            package_read(package, line, &place, mask, group, 0, NULL);
-        } else {
-            package_write(package, line, &place, mask, partial, group, 0, NULL);
-        }
+        lines[count] = (struct line_access){ .line = line, .mask = mask, .partial = partial };
+        look_ahead(package, &lines[count], group);
         requests++;
+        if (++count == LINES_AHEAD) {
+            apply_lines(package, op->kind == WAVE_LOAD, lines, count, group);
+            count = 0;
+        }
     });
+    apply_lines(package, op->kind == WAVE_LOAD, lines, count, group);
     return requests;
 }
 

@@ -109,7 +109,7 @@ static inline uint32_t access_groups(const struct package *package, uint32_t mas
     if (package->hbm_access_sectors == 2) {
         return (uint32_t)((mask & 3u) != 0) + (uint32_t)((mask & 12u) != 0);
     }
-    return (uint32_t)__builtin_popcount(mask);
+    return sector_count(mask);
 }
 
 /* The sectors that arrive when `mask` is asked for: whole access units. */
@@ -225,7 +225,7 @@ static void memory_write(struct package *package, const struct line_place *place
         *entry |= mask << 4 | mask;
         if (timed) {
             leaky_server_add(&package->mall_slice[place->channel], package->mall_service);
-            package->traffic.mall_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
+            package->traffic.mall_bytes += (uint64_t)sector_count(mask) << package->sector_shift;
         }
     } else if (timed) {
         hbm_write(package, place->channel, access_groups(package, mask), lone);
@@ -238,7 +238,7 @@ static sim_ticks memory_read(struct package *package, const struct line_place *p
 {
     bool timed = blame != NULL;
     if (timed) {
-        link_cross(package, place->die, die, (uint64_t)__builtin_popcount(mask) << package->sector_shift, &t, blame);
+        link_cross(package, place->die, die, (uint64_t)sector_count(mask) << package->sector_shift, &t, blame);
     }
     if (package->has_mall) {
         if (timed) {
@@ -246,7 +246,7 @@ static sim_ticks memory_read(struct package *package, const struct line_place *p
             blame->mall += start - t + package->mall_extra;
             t = start + package->mall_extra;
             package->traffic.mall_requests++;
-            package->traffic.mall_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
+            package->traffic.mall_bytes += (uint64_t)sector_count(mask) << package->sector_shift;
         }
         struct tags_set *set = &package->mall[place->channel * package->mall_sets + place->mall_set];
         uint32_t *entry = tags_touch(set, place->mall_tag);
@@ -385,7 +385,7 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
     bool timed = blame != NULL;
     uint32_t near = package->is_private ? group * package->slices_per_group + place.slice
                                         : group * package->slices_per_group + (place.slice - place.home * package->slices_per_group);
-    uint32_t sectors = (uint32_t)__builtin_popcount(mask);
+    uint32_t sectors = sector_count(mask);
     tlb_access(package, line, group, &t, blame);
     if (timed) {
         slice_serve(package, near, package->slice_read[sectors], &t, blame);
@@ -467,7 +467,7 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
 static inline void pass_near_slice(struct package *package, const struct line_place *place, uint32_t mask, uint32_t group, sim_ticks *t,
                                    struct access_blame *blame)
 {
-    uint32_t sectors = (uint32_t)__builtin_popcount(mask);
+    uint32_t sectors = sector_count(mask);
     uint32_t near = group * package->slices_per_group + place->slice - place->home * package->slices_per_group;
     slice_serve(package, near, package->slice_write_sector * sectors, t, blame);
     *t += package->l2_far;
@@ -485,8 +485,8 @@ sim_ticks package_write(struct package *package, uint64_t line, const struct lin
         if (!package->is_private && place.home != group) {
             pass_near_slice(package, &place, mask, group, &t, blame);
         }
-        slice_serve(package, slice, package->slice_write_sector * __builtin_popcount(mask), &t, blame);
-        package->traffic.l2_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
+        slice_serve(package, slice, package->slice_write_sector * sector_count(mask), &t, blame);
+        package->traffic.l2_bytes += (uint64_t)sector_count(mask) << package->sector_shift;
     }
     uint32_t *entry = tags_touch(l2_set(package, slice, &place), place.tag);
     if (entry == NULL) {
@@ -538,7 +538,7 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
     if (package->atomics_at_memory) {
         if (timed) {
             t += package->mall_extra;
-            link_cross(package, group / package->groups_per_die, place.die, (uint64_t)__builtin_popcount(mask) << package->sector_shift, &t, blame);
+            link_cross(package, group / package->groups_per_die, place.die, (uint64_t)sector_count(mask) << package->sector_shift, &t, blame);
         }
         if (package->has_mall) {
             struct tags_set *set = &package->mall[place.channel * package->mall_sets + place.mall_set];
@@ -567,7 +567,7 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
     uint32_t *entry = tags_touch(l2_set(package, slice, &place), place.tag);
     if (timed) {
         package->traffic.l2_requests++;
-        package->traffic.l2_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
+        package->traffic.l2_bytes += (uint64_t)sector_count(mask) << package->sector_shift;
     }
     if (entry == NULL || (TAGS_VALID(*entry) & mask) != mask) {
         uint32_t missing = entry != NULL ? mask & ~TAGS_VALID(*entry) : mask;

@@ -123,6 +123,30 @@ void package_reset(struct package *package);
 /* Keep cache contents, forget queues, fills in flight and counters. */
 void package_reset_timing(struct package *package);
 
+static inline uint32_t sector_count(uint32_t mask)
+{
+    static const uint8_t bits[16] = { 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4 };
+    return bits[mask & 15u];
+}
+
+/* Tell the host's cache which tag sets an access by `group` will want. */
+static inline void package_prefetch(const struct package *package, uint64_t line, const struct line_place *place, uint32_t group)
+{
+    (void)line;
+    if (package->is_private) {
+        __builtin_prefetch(&package->l2[(size_t)(group * package->slices_per_group + place->slice) * package->sets + place->set]);
+    } else {
+        uint32_t near = group * package->slices_per_group + place->slice - place->home * package->slices_per_group;
+        __builtin_prefetch(&package->l2[(size_t)near * package->sets + place->set]);
+        if (place->home != group) {
+            __builtin_prefetch(&package->l2[(size_t)place->slice * package->sets + place->set]);
+        }
+    }
+    if (package->has_mall) {
+        __builtin_prefetch(&package->mall[(size_t)place->channel * package->mall_sets + place->mall_set]);
+    }
+}
+
 static inline uint64_t package_mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
