@@ -4,7 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-struct spread { size_t count; double median, p90, bias; }; /* p90 nearest rank, the largest of fewer than 8 */
+struct spread {
+    size_t count;
+    double median, p90, bias;
+}; /* p90 nearest rank, the largest of fewer than 8 */
 
 static int by_number(const void *a, const void *b)
 {
@@ -18,13 +21,15 @@ static double median_of(const double *sorted, size_t count)
 }
 
 /* Of the rows of a suite that are (not) fitted. A row that cannot be predicted counts as 100%; one without a program does not. */
-static struct spread spread_of(const struct accuracy *accuracy, const char *suite, bool fitted, double *errors, double *signed_errors)
+static struct spread spread_of(const struct accuracy *accuracy, const char *suite, bool fitted,
+                               double *errors, double *signed_errors)
 {
     struct spread spread = { 0, NAN, NAN, NAN };
     size_t predicted = 0;
     for (size_t i = 0; i < accuracy->validation->row_count; i++) {
         const struct reckon_validate_row *row = &accuracy->validation->rows[i];
-        if (strcmp(row->suite, suite) != 0 || accuracy->fitted[i] != fitted || (row->skipped != NULL && !row->cannot)) {
+        if (strcmp(row->suite, suite) != 0 || accuracy->fitted[i] != fitted ||
+            (row->skipped != NULL && !row->cannot)) {
             continue;
         }
         errors[spread.count++] = row->error;
@@ -35,7 +40,8 @@ static struct spread spread_of(const struct accuracy *accuracy, const char *suit
     if (spread.count > 0) {
         qsort(errors, spread.count, sizeof errors[0], by_number);
         spread.median = median_of(errors, spread.count);
-        spread.p90 = errors[spread.count < 8 ? spread.count - 1 : (size_t)ceil(0.9 * (double)spread.count) - 1];
+        spread.p90 =
+            errors[spread.count < 8 ? spread.count - 1 : (size_t)ceil(0.9 * (double)spread.count) - 1];
     }
     if (predicted > 0) {
         qsort(signed_errors, predicted, sizeof signed_errors[0], by_number);
@@ -57,7 +63,8 @@ static void put_spread(FILE *out, const struct spread *spread)
 static void put_suites(const struct accuracy *accuracy, FILE *out)
 {
     const struct reckon_validation *validation = accuracy->validation;
-    double *errors = malloc((validation->row_count + 1) * sizeof *errors), *signed_errors = malloc((validation->row_count + 1) * sizeof *errors);
+    double *errors = malloc((validation->row_count + 1) * sizeof *errors),
+           *signed_errors = malloc((validation->row_count + 1) * sizeof *errors);
     SIM_ASSERT(errors != NULL && signed_errors != NULL, "no memory for %zu rows", validation->row_count);
     fprintf(out, "| suite | rows | median | p90 | bias | fitted rows | median | p90 | bias | no program |\n"
                  "|---|---|---|---|---|---|---|---|---|---|\n");
@@ -76,7 +83,8 @@ static void put_suites(const struct accuracy *accuracy, FILE *out)
 
 static int by_error(const void *a, const void *b)
 {
-    const struct reckon_validate_row *x = *(const struct reckon_validate_row *const *)a, *y = *(const struct reckon_validate_row *const *)b;
+    const struct reckon_validate_row *x = *(const struct reckon_validate_row *const *)a,
+                                     *y = *(const struct reckon_validate_row *const *)b;
     if (x->error != y->error) {
         return x->error > y->error ? -1 : 1;
     }
@@ -86,7 +94,8 @@ static int by_error(const void *a, const void *b)
 static void put_worst(const struct accuracy *accuracy, size_t worst, FILE *out)
 {
     const struct reckon_validation *validation = accuracy->validation;
-    const struct reckon_validate_row **order = malloc((validation->row_count + 1) * sizeof(struct reckon_validate_row *));
+    const struct reckon_validate_row **order = malloc((validation->row_count + 1) *
+                                                      sizeof(struct reckon_validate_row *));
     SIM_ASSERT(order != NULL, "no memory for %zu rows", validation->row_count);
     fprintf(out, "\n## Furthest off\n\n| row | measured | predicted | off |\n|---|---|---|---|\n");
     for (size_t s = 0; s < validation->suite_count; s++) {
@@ -100,11 +109,13 @@ static void put_worst(const struct accuracy *accuracy, size_t worst, FILE *out)
         qsort(order, count, sizeof order[0], by_error);
         for (size_t i = 0; i < count && i < worst; i++) {
             const struct reckon_validate_row *row = order[i];
-            fprintf(out, "| %s/%s %s | %.5g %s |", row->suite, row->kernel, row->params, row->measured, row->unit);
+            fprintf(out, "| %s/%s %s | %.5g %s |", row->suite, row->kernel, row->params, row->measured,
+                    row->unit);
             if (row->cannot) {
                 fprintf(out, " cannot: %s | |\n", row->skipped);
             } else {
-                fprintf(out, " %.5g | %+.1f%% |\n", row->predicted, (row->predicted / row->measured - 1) * 100);
+                fprintf(out, " %.5g | %+.1f%% |\n", row->predicted,
+                        (row->predicted / row->measured - 1) * 100);
             }
         }
     }
@@ -113,9 +124,13 @@ static void put_worst(const struct accuracy *accuracy, size_t worst, FILE *out)
 
 void accuracy_write(const struct accuracy *accuracy, size_t worst, FILE *out)
 {
-    fprintf(out, "# Predictions for %s against what was measured\n\nError in %% of the measured time (or value where the time is 0). Rows that a fit "
-                 "was held to stand apart: claims rest on the others.\np90: nearest rank, the largest under 8 rows; bias: median of the signed "
-                 "error.\n\n", accuracy->validation->device);
+    fprintf(out,
+            "# Predictions for %s against what was measured\n\nError in %% of the measured time (or value "
+            "where the time is 0). Rows that a fit "
+            "was held to stand apart: claims rest on the others.\np90: nearest rank, the largest under 8 "
+            "rows; bias: median of the signed "
+            "error.\n\n",
+            accuracy->validation->device);
     put_suites(accuracy, out);
     if (worst > 0) {
         put_worst(accuracy, worst, out);
@@ -136,8 +151,9 @@ static void mark_fitted(struct accuracy *accuracy, const struct fit_file *fit)
     }
 }
 
-enum sim_status accuracy_measure(struct reckon *reckon, const struct reckon_device *device, const char *tables, const struct fit_file *fit,
-                                 struct accuracy *accuracy, struct sim_error *error)
+enum sim_status accuracy_measure(struct reckon *reckon, const struct reckon_device *device, uint32_t jobs,
+                                 const char *tables, const struct fit_file *fit, struct accuracy *accuracy,
+                                 struct sim_error *error)
 {
     struct reckon_validate_request request = { .paths = &tables, .path_count = 1 };
     char *counters = NULL;
@@ -149,7 +165,7 @@ enum sim_status accuracy_measure(struct reckon *reckon, const struct reckon_devi
     mark_fitted(accuracy, fit);
     SIM_ASSERT(asprintf(&counters, "%s/counters.csv", tables) > 0, "no memory for a path");
     if (access(counters, R_OK) == 0) {
-        status = counters_compare(reckon, device, counters, &accuracy->counters, error);
+        status = counters_compare(reckon, device, jobs, counters, &accuracy->counters, error);
     }
     free(counters);
     if (status != SIM_OK) {

@@ -1,14 +1,16 @@
 #include "calib/calibrate.h"
+#include "sim/core/data_path.h"
+#include "sim/core/json.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "sim/core/data_path.h"
-#include "sim/core/json.h"
 
-struct memo_entry { double values[FIT_VALUES_MAX], residuals[FIT_ROWS_MAX]; };
+struct memo_entry {
+    double values[FIT_VALUES_MAX], residuals[FIT_ROWS_MAX];
+};
 
 /* Whether a row heeds a value, learnt from trials that differ in that value alone. A row is simulated again only when a
  * value changed that it may heed: most rows heed few, and a whole fit is hundreds of trials. */
@@ -19,7 +21,7 @@ struct trial { /* one device whose numbers are changed, and the rows it is held 
     struct reckon_device *device;
     struct calibration *calibration;
     struct chosen_rows chosen;
-    char table[64];               /* rows to predict, as a file */
+    char table[64]; /* rows to predict, as a file */
     struct memo_entry *memo;
     size_t memo_count;
     bool heeds[FIT_ROWS_MAX][FIT_VALUES_MAX];
@@ -28,7 +30,8 @@ struct trial { /* one device whose numbers are changed, and the rows it is held 
 
 /* ---- the model that is fitted */
 
-static enum sim_status predict(struct trial *trial, struct reckon_validation **validation, struct sim_error *error)
+static enum sim_status predict(struct trial *trial, struct reckon_validation **validation,
+                               struct sim_error *error)
 {
     const char *path = trial->table;
     struct reckon_validate_request request = { .paths = &path, .path_count = 1 };
@@ -40,15 +43,20 @@ static void set_values(struct trial *trial, const double *values)
     struct chip_profile *chip = reckon_device_chip_edit(trial->device);
     enum chip_number index;
     for (size_t i = 0; i < trial->calibration->fit.value_count; i++) {
-        *chip_profile_number(chip, chip_number_key(trial->calibration->fit.values[i].index), &index) = values[i];
+        *chip_profile_number(chip, chip_number_key(trial->calibration->fit.values[i].index),
+                             &index) = values[i];
     }
     chip_profile_rehash(chip);
 }
 
-static bool same_bits(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
+static bool same_bits(double a, double b)
+{
+    return memcmp(&a, &b, sizeof a) == 0;
+}
 
 /* Whether row r's answer of an earlier trial holds for `values`. */
-static bool answers_row(const struct trial *trial, const struct memo_entry *entry, const double *values, size_t r)
+static bool answers_row(const struct trial *trial, const struct memo_entry *entry, const double *values,
+                        size_t r)
 {
     for (size_t i = 0; i < trial->calibration->fit.value_count; i++) {
         bool heedless = !trial->heeds[r][i] && trial->unchanged[r][i] >= UNCHANGED_TRIALS;
@@ -101,13 +109,15 @@ static void memo_add(struct trial *trial, const double *values, const double *re
 
 static enum sim_status check_row(const struct reckon_validate_row *row, struct sim_error *error)
 {
-    return row->skipped == NULL ? SIM_OK
-                                : sim_fail(error, SIM_UNSUPPORTED, "%s/%s %s cannot be predicted, so no fit can use it: %s", row->suite,
-                                           row->kernel, row->params, row->skipped);
+    return row->skipped == NULL
+               ? SIM_OK
+               : sim_fail(error, SIM_UNSUPPORTED, "%s/%s %s cannot be predicted, so no fit can use it: %s",
+                          row->suite, row->kernel, row->params, row->skipped);
 }
 
 /* Simulate the rows of `wanted`, in this order. */
-static enum sim_status predict_rows(struct trial *trial, const size_t *wanted, size_t wanted_count, double *residuals, struct sim_error *error)
+static enum sim_status predict_rows(struct trial *trial, const size_t *wanted, size_t wanted_count,
+                                    double *residuals, struct sim_error *error)
 {
     struct chosen_rows some = { .count = wanted_count };
     struct reckon_validation *validation = NULL;
@@ -126,7 +136,8 @@ static enum sim_status predict_rows(struct trial *trial, const size_t *wanted, s
     return status;
 }
 
-static enum sim_status residuals_of(void *context, const double *values, double *residuals, struct sim_error *error)
+static enum sim_status residuals_of(void *context, const double *values, double *residuals,
+                                    struct sim_error *error)
 {
     struct trial *trial = context;
     size_t wanted[FIT_ROWS_MAX], wanted_count = 0;
@@ -139,7 +150,8 @@ static enum sim_status residuals_of(void *context, const double *values, double 
         }
     }
     set_values(trial, values);
-    enum sim_status status = wanted_count > 0 ? predict_rows(trial, wanted, wanted_count, residuals, error) : SIM_OK;
+    enum sim_status status = wanted_count > 0 ? predict_rows(trial, wanted, wanted_count, residuals, error)
+                                              : SIM_OK;
     if (status == SIM_OK && wanted_count > 0) {
         memo_add(trial, values, residuals);
     }
@@ -174,20 +186,22 @@ static enum sim_status read_rows(struct trial *trial, struct sim_error *error)
     return status;
 }
 
-static enum sim_status set_problem(const struct calibration *calibration, const struct chip_profile *chip, struct fit_value *values,
-                                   double *base, struct sim_error *error)
+static enum sim_status set_problem(const struct calibration *calibration, const struct chip_profile *chip,
+                                   struct fit_value *values, double *base, struct sim_error *error)
 {
     for (size_t i = 0; i < calibration->fit.value_count; i++) {
         const struct fit_file_value *free_value = &calibration->fit.values[i];
         const char *key = chip_number_key(free_value->index);
         if (!chip_number_present(chip, free_value->index)) {
-            return sim_fail(error, SIM_BAD_PROFILE, "%s: %s is free in %s, but the profile has no such section", calibration->base_path, key,
-                            calibration->fit.path);
+            return sim_fail(error, SIM_BAD_PROFILE,
+                            "%s: %s is free in %s, but the profile has no such section",
+                            calibration->base_path, key, calibration->fit.path);
         }
         base[i] = chip_number_value(chip, free_value->index);
         if (!(base[i] >= free_value->low && base[i] <= free_value->high)) {
-            return sim_fail(error, SIM_BAD_PROFILE, "%s: %s is %g %s, outside the range %g..%g of %s", calibration->base_path, key, base[i],
-                            chip_number_unit(free_value->index), free_value->low, free_value->high, calibration->fit.path);
+            return sim_fail(error, SIM_BAD_PROFILE, "%s: %s is %g %s, outside the range %g..%g of %s",
+                            calibration->base_path, key, base[i], chip_number_unit(free_value->index),
+                            free_value->low, free_value->high, calibration->fit.path);
         }
         values[i] = (struct fit_value){ base[i], free_value->low, free_value->high };
     }
@@ -210,12 +224,17 @@ static enum sim_status run(struct trial *trial, struct sim_error *error)
 {
     struct calibration *calibration = trial->calibration;
     struct fit_value values[FIT_VALUES_MAX];
-    enum sim_status status = set_problem(calibration, reckon_device_chip(trial->device), values, calibration->base_value, error);
+    enum sim_status status = set_problem(calibration, reckon_device_chip(trial->device), values,
+                                         calibration->base_value, error);
     if (status == SIM_OK) {
         status = read_rows(trial, error);
     }
-    struct fit_problem problem = { .value_count = calibration->fit.value_count, .row_count = calibration->row_count, .values = values,
-                                   .residuals = residuals_of, .context = trial, .iterations_max = calibration->fit.iterations_max };
+    struct fit_problem problem = { .value_count = calibration->fit.value_count,
+                                   .row_count = calibration->row_count,
+                                   .values = values,
+                                   .residuals = residuals_of,
+                                   .context = trial,
+                                   .iterations_max = calibration->fit.iterations_max };
     if (status == SIM_OK) {
         status = fit_solve(&problem, &calibration->solution, error);
     }
@@ -230,8 +249,8 @@ static enum sim_status run(struct trial *trial, struct sim_error *error)
     return status;
 }
 
-static enum sim_status open_all(struct trial *trial, const char *base, const char *fit_path, const char *const *tables, size_t table_count,
-                                struct sim_error *error)
+static enum sim_status open_all(struct trial *trial, const char *base, const char *fit_path,
+                                const char *const *tables, size_t table_count, struct sim_error *error)
 {
     struct calibration *calibration = trial->calibration;
     snprintf(calibration->base, sizeof calibration->base, "%s", base);
@@ -251,8 +270,9 @@ static enum sim_status open_all(struct trial *trial, const char *base, const cha
     return status;
 }
 
-enum sim_status calibrate(struct reckon *reckon, const char *base, const char *fit_path, const char *const *tables, size_t table_count,
-                          struct calibration **out, struct sim_error *error)
+enum sim_status calibrate(struct reckon *reckon, const char *base, const char *fit_path,
+                          const char *const *tables, size_t table_count, struct calibration **out,
+                          struct sim_error *error)
 {
     struct trial trial = { .reckon = reckon, .calibration = calloc(1, sizeof(struct calibration)) };
     *out = NULL;
@@ -317,7 +337,8 @@ static struct json *values_json(const struct calibration *calibration)
         set_number_or_null(item, "standard_error", solution->standard_error[i]);
         for (size_t k = 0; k < solution->value_count; k++) {
             if (k != i && isfinite(solution->correlation[i][k])) {
-                json_set_number(correlations, chip_number_key(calibration->fit.values[k].index), solution->correlation[i][k]);
+                json_set_number(correlations, chip_number_key(calibration->fit.values[k].index),
+                                solution->correlation[i][k]);
             }
         }
         json_set(item, "correlations", correlations);
@@ -332,7 +353,8 @@ static struct json *directions_json(const struct calibration *calibration)
     for (size_t d = 0; d < calibration->solution.direction_count; d++) {
         const struct fit_direction *direction = &calibration->solution.direction[d];
         struct json *item = json_new_object(), *parts = json_new_object();
-        json_set_string(item, "kept_at_base", chip_number_key(calibration->fit.values[direction->fixed].index));
+        json_set_string(item, "kept_at_base",
+                        chip_number_key(calibration->fit.values[direction->fixed].index));
         set_number_or_null(item, "spread", direction->spread);
         for (size_t i = 0; i < calibration->solution.value_count; i++) {
             if (fabs(direction->part[i]) > 0.1) {

@@ -13,7 +13,7 @@ struct calibration_row {
 };
 
 struct calibration {
-    char base[128];              /* as the caller named it */
+    char base[128]; /* as the caller named it */
     char base_path[4096];
     struct fit_file fit;
     double base_value[FIT_VALUES_MAX];
@@ -25,14 +25,16 @@ struct calibration {
 /* Fit the values of `fit_path` to its rows of `tables`, starting from device profile `base` (name or file). Errors: a base
  * or table that cannot be read, a base value outside the fit's range, a key whose section the base lacks, a row that the
  * simulator cannot predict, no convergence (SIM_UNSUPPORTED). */
-enum sim_status calibrate(struct reckon *reckon, const char *base, const char *fit_path, const char *const *tables, size_t table_count,
-                          struct calibration **out, struct sim_error *error);
+enum sim_status calibrate(struct reckon *reckon, const char *base, const char *fit_path,
+                          const char *const *tables, size_t table_count, struct calibration **out,
+                          struct sim_error *error);
 void calibration_destroy(struct calibration *calibration); /* NULL is allowed */
 
 /* The base profile with the identified values replaced: kind fitted, low and high two standard errors away but within the
  * fit's range, source the fit and its suites. All else stays, byte for byte where the base has one value a line. The file
  * is checked as a device before it takes its place. */
-enum sim_status calibration_write_profile(const struct calibration *calibration, const char *path, struct sim_error *error);
+enum sim_status calibration_write_profile(const struct calibration *calibration, const char *path,
+                                          struct sim_error *error);
 
 struct json *calibration_json(const struct calibration *calibration);
 

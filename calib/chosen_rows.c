@@ -32,23 +32,27 @@ static bool split(char *line, char *columns[COLUMNS])
     return true;
 }
 
-static enum sim_status number(const char *path, unsigned line, const char *name, const char *text, double *out, struct sim_error *error)
+static enum sim_status number(const char *path, unsigned line, const char *name, const char *text,
+                              double *out, struct sim_error *error)
 {
     char *end = NULL;
     *out = strtod(text, &end);
     if (text[0] == '\0' || *end != '\0' || !isfinite(*out) || *out < 0) {
-        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s is '%.40s', must be a number of 0 or more", path, line, name, text);
+        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s is '%.40s', must be a number of 0 or more", path,
+                        line, name, text);
     }
     return SIM_OK;
 }
 
-static enum sim_status take_line(struct reading *reading, const char *path, unsigned line_number, const char *line)
+static enum sim_status take_line(struct reading *reading, const char *path, unsigned line_number,
+                                 const char *line)
 {
     char *columns[COLUMNS] = { 0 }, *cut = strdup(line);
     double time_us = 0, value = 0;
     SIM_ASSERT(cut != NULL, "no memory for a row");
     enum sim_status status = split(cut, columns) ? SIM_OK
-                                                 : sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: fewer columns than the header '%s'", path,
+                                                 : sim_fail(reading->error, SIM_BAD_FILE,
+                                                            "%s:%u: fewer columns than the header '%s'", path,
                                                             line_number, header);
     if (status == SIM_OK) {
         status = number(path, line_number, "time_us", columns[COLUMN_TIME], &time_us, reading->error);
@@ -57,14 +61,17 @@ static enum sim_status take_line(struct reading *reading, const char *path, unsi
         status = number(path, line_number, "value", columns[COLUMN_VALUE], &value, reading->error);
     }
     if (status == SIM_OK && time_us == 0 && value == 0) {
-        status = sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: neither time_us nor value is above 0", path, line_number);
+        status = sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: neither time_us nor value is above 0", path,
+                          line_number);
     }
-    size_t entry = status == SIM_OK ? fit_file_entry_of(reading->fit, columns[COLUMN_SUITE], columns[COLUMN_KERNEL], columns[COLUMN_PARAMS])
+    size_t entry = status == SIM_OK ? fit_file_entry_of(reading->fit, columns[COLUMN_SUITE],
+                                                        columns[COLUMN_KERNEL], columns[COLUMN_PARAMS])
                                     : reading->fit->rows_count;
     if (entry < reading->fit->rows_count) {
         reading->taken[entry]++;
         if (reading->rows->count == FIT_ROWS_MAX) {
-            status = sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: one row more than a fit may have, %d; narrow the entries of %s", path,
+            status = sim_fail(reading->error, SIM_BAD_FILE,
+                              "%s:%u: one row more than a fit may have, %d; narrow the entries of %s", path,
                               line_number, FIT_ROWS_MAX, reading->fit->path);
         } else {
             reading->rows->line[reading->rows->count] = strdup(line);
@@ -97,7 +104,8 @@ static enum sim_status read_table(struct reading *reading, const char *path, boo
             status = take_line(reading, path, line_number, line);
         }
     }
-    if (status == SIM_OK && named_alone && (line_number == 0 || (line_number == 1 && strncmp(line, header, sizeof header - 1) != 0))) {
+    if (status == SIM_OK && named_alone &&
+        (line_number == 0 || (line_number == 1 && strncmp(line, header, sizeof header - 1) != 0))) {
         status = sim_fail(reading->error, SIM_BAD_FILE, "%s:1: the header is not '%s'", path, header);
     }
     free(line);
@@ -111,13 +119,18 @@ static int is_csv(const struct dirent *entry)
     return length > 4 && strcmp(entry->d_name + length - 4, ".csv") == 0;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
 
 static enum sim_status read_folder(struct reading *reading, const char *path)
 {
     struct dirent **entries = NULL;
     int count = scandir(path, &entries, is_csv, by_name);
-    enum sim_status status = count < 0 ? sim_fail(reading->error, SIM_BAD_FILE, "%s: %s", path, strerror(errno)) : SIM_OK;
+    enum sim_status status = count < 0
+                                 ? sim_fail(reading->error, SIM_BAD_FILE, "%s: %s", path, strerror(errno))
+                                 : SIM_OK;
     for (int i = 0; i < count; i++) {
         char *file = NULL;
         SIM_ASSERT(asprintf(&file, "%s/%s", path, entries[i]->d_name) > 0, "no memory for a path");
@@ -131,8 +144,8 @@ static enum sim_status read_folder(struct reading *reading, const char *path)
     return status;
 }
 
-enum sim_status chosen_rows_read(const char *const *paths, size_t path_count, const struct fit_file *fit, struct chosen_rows *rows,
-                                 struct sim_error *error)
+enum sim_status chosen_rows_read(const char *const *paths, size_t path_count, const struct fit_file *fit,
+                                 struct chosen_rows *rows, struct sim_error *error)
 {
     struct reading reading = { .fit = fit, .rows = rows, .error = error };
     enum sim_status status = SIM_OK;
@@ -142,13 +155,16 @@ enum sim_status chosen_rows_read(const char *const *paths, size_t path_count, co
         if (stat(paths[i], &about) != 0) {
             status = sim_fail(error, SIM_BAD_FILE, "%s: %s", paths[i], strerror(errno));
         } else {
-            status = S_ISDIR(about.st_mode) ? read_folder(&reading, paths[i]) : read_table(&reading, paths[i], true);
+            status = S_ISDIR(about.st_mode) ? read_folder(&reading, paths[i])
+                                            : read_table(&reading, paths[i], true);
         }
     }
     for (size_t e = 0; status == SIM_OK && e < fit->rows_count; e++) {
         if (reading.taken[e] == 0) {
-            status = sim_fail(error, SIM_BAD_FILE, "%s: no row of %zu tables is %s/%s with '%s' (nor taken by an entry before it)", fit->path,
-                              reading.tables, fit->rows[e].suite, fit->rows[e].kernel, fit->rows[e].params);
+            status = sim_fail(error, SIM_BAD_FILE,
+                              "%s: no row of %zu tables is %s/%s with '%s' (nor taken by an entry before it)",
+                              fit->path, reading.tables, fit->rows[e].suite, fit->rows[e].kernel,
+                              fit->rows[e].params);
         }
     }
     if (status != SIM_OK) {

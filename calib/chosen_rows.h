@@ -2,9 +2,9 @@
  * kept when the fit file takes them. Their lines are kept as they were, to be handed on as a table of their own. */
 #ifndef CALIB_CHOSEN_ROWS_H
 #define CALIB_CHOSEN_ROWS_H
-#include <stddef.h>
 #include "calib/fit_file.h"
 #include "sim/core/status.h"
+#include <stddef.h>
 
 struct chosen_rows {
     size_t count;
@@ -14,8 +14,8 @@ struct chosen_rows {
 /* Read `paths`: CSV files, or folders whose *.csv with this header are read in name order. Errors, with file and line: a
  * time or value that is no finite number or negative, a row without either; more rows than FIT_ROWS_MAX; an entry of the
  * fit file that takes none (named by its suite, kernel and parameters). */
-enum sim_status chosen_rows_read(const char *const *paths, size_t path_count, const struct fit_file *fit, struct chosen_rows *rows,
-                                 struct sim_error *error);
+enum sim_status chosen_rows_read(const char *const *paths, size_t path_count, const struct fit_file *fit,
+                                 struct chosen_rows *rows, struct sim_error *error);
 void chosen_rows_finish(struct chosen_rows *rows); /* zeroed memory is allowed */
 
 /* Write them as a table at `path`. */

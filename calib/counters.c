@@ -1,17 +1,23 @@
 #include "calib/counters.h"
 #include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#define SECTOR_BYTES 32.0 /* of the counters, a property of their definition */
+#define SECTOR_BYTES 32.0  /* of the counters, a property of their definition */
 #define HARNESS "micro_cu" /* the programs that were counted */
-#define FEW 0.02           /* loads below this share of the units' traffic have no hit rate worth comparing */
+#define FEW 0.02           /* of the units' traffic: what columns of different runs disagree by */
 
 /* How the programme that was counted (calib/data/h200/source/counters.cu) names a kernel, and how the registry does. */
-struct pair_rename { const char *from, *to; }; /* from: a key, or a whole pair; to: what stands in its place, "" drops it */
+struct pair_rename {
+    const char *from, *to;
+}; /* from: a key, or a whole pair; to: what stands in its place, "" drops it */
 struct program_name {
-    const char *counted_as, *only; /* only: a pair that the parameters must hold, NULL: any */
+    const char *counted_as, *only;     /* only: a pair that the parameters must hold, NULL: any */
     const char *suite, *kernel, *also; /* also: pairs to add */
     struct pair_rename renames[8];
 };
@@ -22,25 +28,63 @@ static const struct program_name names[] = {
     { "copy", NULL, "bandwidth", "copy", "", { { 0 } } },
     { "gather", NULL, "gather", "random_rows", "", { { "rb", "row_bytes" }, { "mb", "table_mb" } } },
     { "add_u32", NULL, "atomic", "add_u32", "stride=4;ops=8650752", { { 0 } } },
-    { "bounds", NULL, "bounds_check", "per_thread_atomic", "tables=30;indices=13762560", { { "bx", "block_x" }, { "B", "batch" } } },
+    { "bounds",
+      NULL,
+      "bounds_check",
+      "per_thread_atomic",
+      "tables=30;indices=13762560",
+      { { "bx", "block_x" }, { "B", "batch" } } },
     { "gis_f", NULL, "gis", "forward", "n=2097152", { { 0 } } },
     { "gis_b", "cache=0", "gis", "backward_atomic", "n=2097152", { { "cache", "" } } },
     { "gis_b", "cache=1", "gis", "backward_cached", "n=2097152", { { "cache", "" } } },
-    { "tbe_f", NULL, "tbe", "forward", "", { { "B=65536", "B=65536;T=5;L=55" }, { "B=16384", "B=16384;T=10;L=40" }, { "R", "rows" },
-        { "al", "alpha" }, { "half=0", "prec=fp32" }, { "half=1", "prec=fp16" } } },
-    { "tbe_bat", NULL, "tbe", "backward_atomic", "", { { "B=65536", "B=65536;T=5;L=55" }, { "B=16384", "B=16384;T=10;L=40" },
-        { "R", "rows" }, { "al", "alpha" }, { "half=0", "prec=fp32" }, { "half=1", "prec=fp16" } } },
+    { "tbe_f",
+      NULL,
+      "tbe",
+      "forward",
+      "",
+      { { "B=65536", "B=65536;T=5;L=55" },
+        { "B=16384", "B=16384;T=10;L=40" },
+        { "R", "rows" },
+        { "al", "alpha" },
+        { "half=0", "prec=fp32" },
+        { "half=1", "prec=fp16" } } },
+    { "tbe_bat",
+      NULL,
+      "tbe",
+      "backward_atomic",
+      "",
+      { { "B=65536", "B=65536;T=5;L=55" },
+        { "B=16384", "B=16384;T=10;L=40" },
+        { "R", "rows" },
+        { "al", "alpha" },
+        { "half=0", "prec=fp32" },
+        { "half=1", "prec=fp16" } } },
 };
 #define NAME_COUNT (sizeof names / sizeof names[0])
 
 enum column {
-    COLUMN_DRAM_READ, COLUMN_DRAM_WRITE, COLUMN_LOADS, COLUMN_L1_HITS, COLUMN_WRITES, COLUMN_ATOMICS, COLUMN_UNITS, COLUMN_UNIT_HITS,
-    COLUMN_FAR, COLUMN_FAR_HITS, COLUMNS
+    COLUMN_DRAM_READ,
+    COLUMN_DRAM_WRITE,
+    COLUMN_LOADS,
+    COLUMN_L1_HITS,
+    COLUMN_WRITES,
+    COLUMN_ATOMICS,
+    COLUMN_UNITS,
+    COLUMN_UNIT_HITS,
+    COLUMN_FAR,
+    COLUMN_FAR_HITS,
+    COLUMNS
 };
 static const char *const column_names[COLUMNS] = {
-    "dram__sectors_read", "dram__sectors_write", "l1tex__t_sectors_pipe_lsu_mem_global_op_ld",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit", "lts__t_sectors_op_write", "lts__t_sectors_op_red",
-    "lts__t_sectors_srcunit_tex", "lts__t_sectors_srcunit_tex_lookup_hit", "lts__t_sectors_srcunit_ltcfabric",
+    "dram__sectors_read",
+    "dram__sectors_write",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit",
+    "lts__t_sectors_op_write",
+    "lts__t_sectors_op_red",
+    "lts__t_sectors_srcunit_tex",
+    "lts__t_sectors_srcunit_tex_lookup_hit",
+    "lts__t_sectors_srcunit_ltcfabric",
     "lts__t_sectors_srcunit_ltcfabric_lookup_hit",
 };
 
@@ -60,14 +104,18 @@ static bool holds(const char *params, const char *pair)
 static const struct program_name *name_of(const char *counted_as, const char *params)
 {
     for (size_t i = 0; i < NAME_COUNT; i++) {
-        if (strcmp(names[i].counted_as, counted_as) == 0 && (names[i].only == NULL || holds(params, names[i].only))) {
+        if (strcmp(names[i].counted_as, counted_as) == 0 &&
+            (names[i].only == NULL || holds(params, names[i].only))) {
             return &names[i];
         }
     }
     return NULL;
 }
 
-struct text { char *start; size_t used, capacity; };
+struct text {
+    char *start;
+    size_t used, capacity;
+};
 
 static void text_add(struct text *text, const char *more, size_t length)
 {
@@ -117,32 +165,105 @@ static void translate(const struct program_name *name, const char *params, char 
 
 /* ---- the table */
 
-/* Units' loads, stores and atomics all pass the near slice, and the last two always hit there; what a near slice sends on,
- * stores and atomics too, is counted at the far one. So hits of loads are what is left. */
+/* Units' loads, stores and atomics all pass the near slice; what it sends on, stores and atomics too, is counted again at the
+ * far one. Half of all lines are homed far, so a third of the store sectors are such second counts. Stores always hit, so hits
+ * of loads are what is left. Where atomics are more than a few, or where sectors are neither loads nor stores as counted (packed
+ * atomics are in no column), hits of loads cannot be told from theirs. */
 static void fill_measured(const double *count, struct counters_row *row)
 {
-    double loads = count[COLUMN_LOADS] - count[COLUMN_L1_HITS];
-    double others = fmax(count[COLUMN_UNITS] - loads, 0);
-    double far_others = fmax(count[COLUMN_WRITES] + count[COLUMN_ATOMICS] - others, 0);
-    double far_loads = count[COLUMN_FAR] - far_others;
-    row->unit_bytes = count[COLUMN_UNITS] * SECTOR_BYTES;
+    double units = count[COLUMN_UNITS], stores = count[COLUMN_WRITES] * 2 / 3,
+           far_stores = count[COLUMN_WRITES] / 3;
+    double loads = units - stores, far_loads = count[COLUMN_FAR] - far_stores;
+    double unexplained = loads - (count[COLUMN_LOADS] - count[COLUMN_L1_HITS]);
+    bool known = count[COLUMN_ATOMICS] < FEW * units && fabs(unexplained) < 3 * FEW * units;
+    row->unit_bytes = units * SECTOR_BYTES;
     row->measured.dram_read_bytes = count[COLUMN_DRAM_READ] * SECTOR_BYTES;
     row->measured.dram_write_bytes = count[COLUMN_DRAM_WRITE] * SECTOR_BYTES;
-    row->measured.near_hit = loads > FEW * count[COLUMN_UNITS] ? fmax((count[COLUMN_UNIT_HITS] - others) / loads, 0) : NAN;
-    row->measured.far_hit = far_loads > FEW * count[COLUMN_UNITS] ? fmax((count[COLUMN_FAR_HITS] - far_others) / far_loads, 0) : NAN;
+    row->measured.near_hit = known && loads > 3 * FEW * units
+                                 ? fmax((count[COLUMN_UNIT_HITS] - stores) / loads, 0)
+                                 : NAN;
+    row->measured.far_hit = known && far_loads > 3 * FEW * units
+                                ? fmax((count[COLUMN_FAR_HITS] - far_stores) / far_loads, 0)
+                                : NAN;
 }
 
-static enum sim_status simulate(struct reckon *reckon, const struct reckon_device *device, struct counters_row *row, struct sim_error *error)
+/* ---- simulating the rows, over forked workers that take one after another */
+
+struct board { /* shared by all workers */
+    atomic_size_t next;
+    struct row_outcome {
+        enum sim_status status;
+        struct counters_side simulated;
+        struct sim_error error;
+    } outcomes[];
+};
+
+static void simulate(struct reckon *reckon, const struct reckon_device *device,
+                     const struct counters_row *row, struct row_outcome *outcome)
 {
-    struct reckon_kernel_request request = { .suite = row->suite, .kernel = row->kernel, .params = row->params, .harness = HARNESS };
+    struct reckon_kernel_request request = {
+        .suite = row->suite, .kernel = row->kernel, .params = row->params, .harness = HARNESS
+    };
     struct reckon_kernel *kernel = NULL;
-    enum sim_status status = reckon_kernel(reckon, device, &request, &kernel, error);
-    if (status == SIM_OK) {
+    outcome->status = reckon_kernel(reckon, device, &request, &kernel, &outcome->error);
+    if (outcome->status == SIM_OK) {
         const struct kernel_result *result = &kernel->result;
-        row->simulated = (struct counters_side){ result->hbm_read_bytes, result->hbm_write_bytes, result->l2_near_hit_rate,
-                                                 result->l2_far_hit_rate };
+        outcome->simulated = (struct counters_side){ result->hbm_read_bytes, result->hbm_write_bytes,
+                                                     result->l2_near_hit_rate, result->l2_far_hit_rate };
     }
     reckon_kernel_free(kernel);
+}
+
+static void work(struct board *board, struct reckon *reckon, const struct reckon_device *device,
+                 const struct counters_table *table)
+{
+    for (size_t i; (i = atomic_fetch_add(&board->next, 1)) < table->row_count;) {
+        simulate(reckon, device, &table->rows[i], &board->outcomes[i]);
+    }
+}
+
+/* A worker that dies is a bug of the model, which it has printed: no table comes of that. */
+static void run_workers(struct board *board, struct reckon *reckon, const struct reckon_device *device,
+                        const struct counters_table *table, uint32_t jobs)
+{
+    uint32_t started = 0;
+    fflush(NULL); /* or every worker would print buffered text again */
+    for (; started + 1 < jobs; started++) {
+        pid_t worker = fork();
+        if (worker == 0) {
+            work(board, reckon, device, table);
+            _exit(0);
+        }
+        if (worker < 0) {
+            break;
+        }
+    }
+    work(board, reckon, device, table); /* this process is a worker too */
+    for (uint32_t w = 0; w < started; w++) {
+        int state = 0;
+        pid_t worker = wait(&state);
+        SIM_ASSERT(worker > 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0, "worker %d died", (int)worker);
+    }
+}
+
+static enum sim_status simulate_all(struct reckon *reckon, const struct reckon_device *device, uint32_t jobs,
+                                    struct counters_table *table, struct sim_error *error)
+{
+    size_t bytes = sizeof(struct board) + table->row_count * sizeof(struct row_outcome);
+    struct board *board = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    enum sim_status status = SIM_OK;
+    if (board == MAP_FAILED) {
+        return sim_fail(error, SIM_NO_MEMORY, "no memory for %zu rows", table->row_count);
+    }
+    run_workers(board, reckon, device, table, jobs);
+    for (size_t i = 0; status == SIM_OK && i < table->row_count; i++) {
+        table->rows[i].simulated = board->outcomes[i].simulated;
+        if (board->outcomes[i].status != SIM_OK) {
+            status = sim_fail(error, board->outcomes[i].status, "%s/%s %s: %s", table->rows[i].suite,
+                              table->rows[i].kernel, table->rows[i].params, board->outcomes[i].error.text);
+        }
+    }
+    munmap(board, bytes);
     return status;
 }
 
@@ -160,7 +281,8 @@ static void find_worst(struct counters_row *row)
     consider(row, (s->dram_read_bytes - m->dram_read_bytes) / row->unit_bytes, "DRAM read");
     consider(row, (s->dram_write_bytes - m->dram_write_bytes) / row->unit_bytes, "DRAM written");
     consider(row, s->near_hit - m->near_hit, "near hits");
-    consider(row, (s->far_hit - m->far_hit) * (1 - m->near_hit) / 2, "far hits"); /* half of what misses near is homed far */
+    consider(row, (s->far_hit - m->far_hit) * (1 - m->near_hit) / 2,
+             "far hits"); /* half of what misses near is homed far */
 }
 
 static size_t split(char *line, char **cells, size_t capacity)
@@ -194,7 +316,8 @@ static enum sim_status read_header(struct reading *reading, char *line)
             at++;
         }
         if (at >= reading->cells) {
-            return sim_fail(reading->error, SIM_BAD_FILE, "%s:1: no column %s", reading->path, column_names[c]);
+            return sim_fail(reading->error, SIM_BAD_FILE, "%s:1: no column %s", reading->path,
+                            column_names[c]);
         }
         reading->column[c] = at;
     }
@@ -206,14 +329,15 @@ static enum sim_status read_row(struct reading *reading, char *line, struct coun
     char *cells[64];
     double count[COLUMNS];
     if (split(line, cells, 64) != reading->cells) {
-        return sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: not as many columns as the header's %zu", reading->path, reading->line, reading->cells);
+        return sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: not as many columns as the header's %zu",
+                        reading->path, reading->line, reading->cells);
     }
     for (int c = 0; c < COLUMNS; c++) {
         char *end = NULL;
         count[c] = strtod(cells[reading->column[c]], &end);
         if (*end != '\0' || end == cells[reading->column[c]] || !isfinite(count[c]) || count[c] < 0) {
-            return sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: %s is '%s', must be a count", reading->path, reading->line, column_names[c],
-                            cells[reading->column[c]]);
+            return sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: %s is '%s', must be a count", reading->path,
+                            reading->line, column_names[c], cells[reading->column[c]]);
         }
     }
     const struct program_name *name = name_of(cells[0], cells[1]);
@@ -254,13 +378,15 @@ static enum sim_status read_table(const char *path, struct counters_table *table
     return status;
 }
 
-enum sim_status counters_compare(struct reckon *reckon, const struct reckon_device *device, const char *path,
-                                 struct counters_table *table, struct sim_error *error)
+enum sim_status counters_compare(struct reckon *reckon, const struct reckon_device *device, uint32_t jobs,
+                                 const char *path, struct counters_table *table, struct sim_error *error)
 {
     memset(table, 0, sizeof *table);
     enum sim_status status = read_table(path, table, error);
+    if (status == SIM_OK) {
+        status = simulate_all(reckon, device, jobs, table, error);
+    }
     for (size_t i = 0; status == SIM_OK && i < table->row_count; i++) {
-        status = simulate(reckon, device, &table->rows[i], error);
         find_worst(&table->rows[i]);
     }
     if (status != SIM_OK) {
@@ -279,7 +405,8 @@ void counters_finish(struct counters_table *table)
 
 static int by_worst(const void *a, const void *b)
 {
-    const struct counters_row *x = *(const struct counters_row *const *)a, *y = *(const struct counters_row *const *)b;
+    const struct counters_row *x = *(const struct counters_row *const *)a,
+                              *y = *(const struct counters_row *const *)b;
     if (fabs(x->worst) != fabs(y->worst)) {
         return fabs(x->worst) > fabs(y->worst) ? -1 : 1;
     }
@@ -303,15 +430,22 @@ void counters_write(const struct counters_table *table, size_t worst, FILE *out)
         order[i] = &table->rows[i];
     }
     qsort(order, table->row_count, sizeof order[0], by_worst);
-    fprintf(out, "## Against hardware counters\n\nMeasured / simulated; furthest off first. DRAM traffic in MB, hits of loads in %%: near, at the L2 "
-                 "slice that faces the unit; far, of\nthose it sent on. \"Off\" is the largest difference: of DRAM bytes as a share of the units' L2 "
-                 "traffic, of near hits in points, of far hits\nweighted by the loads they concern. %zu kernels compared, %zu counted ones have no program here.\n\n",
+    fprintf(out,
+            "## Against hardware counters\n\nMeasured / simulated; furthest off first. DRAM traffic in MB, "
+            "hits of loads in %%: near, at the L2 "
+            "slice that faces the unit; far, of\nthose it sent on. \"Off\" is the largest difference: of "
+            "DRAM bytes as a share of the units' L2 "
+            "traffic, of near hits in points, of far hits\nweighted by the loads they concern. %zu kernels "
+            "compared, %zu counted ones have no program here.\n\n",
             table->row_count, table->left_out);
-    fprintf(out, "| kernel | DRAM read | DRAM written | near hits | far hits | off |\n|---|---|---|---|---|---|\n");
+    fprintf(
+        out,
+        "| kernel | DRAM read | DRAM written | near hits | far hits | off |\n|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < table->row_count && (worst == 0 || i < worst); i++) {
         const struct counters_row *row = order[i];
-        fprintf(out, "| %s/%s %s | %.4g / %.4g | %.4g / %.4g |", row->suite, row->kernel, row->params, row->measured.dram_read_bytes * 1e-6,
-                row->simulated.dram_read_bytes * 1e-6, row->measured.dram_write_bytes * 1e-6, row->simulated.dram_write_bytes * 1e-6);
+        fprintf(out, "| %s/%s %s | %.4g / %.4g | %.4g / %.4g |", row->suite, row->kernel, row->params,
+                row->measured.dram_read_bytes * 1e-6, row->simulated.dram_read_bytes * 1e-6,
+                row->measured.dram_write_bytes * 1e-6, row->simulated.dram_write_bytes * 1e-6);
         put_rates(out, row->measured.near_hit, row->simulated.near_hit);
         put_rates(out, row->measured.far_hit, row->simulated.far_hit);
         fprintf(out, " %+.0f%% %s |\n", row->worst * 100, row->worst_of);

@@ -9,16 +9,20 @@
 
 #define ITERATIONS_DEFAULT 60
 #define ITERATIONS_PER_ROUND 8 /* steps between two re-weightings */
-#define DIFFERENCE 0.04        /* of a value's range, each way: wide, since a simulator's answers scatter by tenths of a percent */
-#define EDGE 0.01              /* of the range: a start on a bound is moved this far inside, where its derivative is not zero */
-#define PRIOR 0.01             /* moving a value through its whole range costs as much as one row off by this */
-#define TUKEY 4.685            /* 95% efficient where residuals are normal */
-#define SCATTER_MIN 0.003      /* rows closer than this are all equally good: measurements repeat no better */
-#define STEP_MIN 0.003         /* of the range: smaller steps end a round */
-#define SETTLED 0.01           /* of the range: values that move less between rounds have converged */
-#define UNIDENTIFIED 0.5       /* of the range: a direction known no better is not known */
-#define SLOPE_REACH 0.15       /* of the range: slopes hold this far from where they were taken; they are what a fit costs */
-#define LEFT_OVER_MAX 0.3      /* share of the squared residuals that lies along free values, above which a stop is no minimum */
+#define DIFFERENCE \
+    0.04 /* of a value's range, each way: wide, since a simulator's answers scatter by tenths of a percent */
+#define EDGE \
+    0.01 /* of the range: a start on a bound is moved this far inside, where its derivative is not zero */
+#define PRIOR 0.01        /* moving a value through its whole range costs as much as one row off by this */
+#define TUKEY 4.685       /* 95% efficient where residuals are normal */
+#define SCATTER_MIN 0.003 /* rows closer than this are all equally good: measurements repeat no better */
+#define STEP_MIN 0.003    /* of the range: smaller steps end a round */
+#define SETTLED 0.01      /* of the range: values that move less between rounds have converged */
+#define UNIDENTIFIED 0.5  /* of the range: a direction known no better is not known */
+#define SLOPE_REACH \
+    0.15 /* of the range: slopes hold this far from where they were taken; they are what a fit costs */
+#define LEFT_OVER_MAX \
+    0.3 /* share of the squared residuals that lies along free values, above which a stop is no minimum */
 
 /* A value v between low and high is fitted as p: v = low + (high - low) share(p). */
 struct solver {
@@ -26,15 +30,25 @@ struct solver {
     size_t active[FIT_VALUES_MAX], active_count; /* the values still free; the others stay at their start */
     double weight[FIT_ROWS_MAX];
     bool has_slope;
-    double slope[FIT_ROWS_MAX][FIT_VALUES_MAX], slope_at[FIT_VALUES_MAX]; /* d residual / d share of the active values */
+    double slope[FIT_ROWS_MAX][FIT_VALUES_MAX],
+        slope_at[FIT_VALUES_MAX]; /* d residual / d share of the active values */
     uint32_t iterations, evaluations;
-    enum sim_status status;                      /* of the model: GSL's callbacks can only say "failed" */
+    enum sim_status status; /* of the model: GSL's callbacks can only say "failed" */
     struct sim_error *error;
 };
 
-static double share_of(double p) { return 1 / (1 + exp(-p)); }
-static double logit(double share) { return log(share / (1 - share)); }
-static double range_of(const struct fit_value *value) { return value->high - value->low; }
+static double share_of(double p)
+{
+    return 1 / (1 + exp(-p));
+}
+static double logit(double share)
+{
+    return log(share / (1 - share));
+}
+static double range_of(const struct fit_value *value)
+{
+    return value->high - value->low;
+}
 
 static double start_share(const struct fit_value *value)
 {
@@ -57,7 +71,8 @@ static enum sim_status rows_at(struct solver *solver, const double *shares, doub
     solver->status = problem->residuals(problem->context, values, residuals, solver->error);
     for (size_t r = 0; solver->status == SIM_OK && r < problem->row_count; r++) {
         if (!isfinite(residuals[r])) {
-            solver->status = sim_fail(solver->error, SIM_UNSUPPORTED, "row %zu of the fit has no finite prediction", r + 1);
+            solver->status = sim_fail(solver->error, SIM_UNSUPPORTED,
+                                      "row %zu of the fit has no finite prediction", r + 1);
         }
     }
     return solver->status;
@@ -84,7 +99,8 @@ static int residuals_at(const gsl_vector *x, void *context, gsl_vector *f)
         gsl_vector_set(f, r, rows[r]);
     }
     for (size_t a = 0; a < solver->active_count; a++) {
-        gsl_vector_set(f, solver->problem->row_count + a, PRIOR * (shares[a] - start_share(&solver->problem->values[solver->active[a]])));
+        gsl_vector_set(f, solver->problem->row_count + a,
+                       PRIOR * (shares[a] - start_share(&solver->problem->values[solver->active[a]])));
     }
     return GSL_SUCCESS;
 }
@@ -180,7 +196,8 @@ static void reweight(struct solver *solver, const double *residuals, double scat
 enum round_end { ROUND_SETTLED, ROUND_STUCK, ROUND_UNFINISHED, ROUND_FAILED };
 
 /* Steps under fixed weights, until they are small, none helps, or the round's share of steps is used up. */
-static enum round_end run_round(struct solver *solver, gsl_multifit_nlinear_workspace *work, double *shares, uint32_t iterations_max)
+static enum round_end run_round(struct solver *solver, gsl_multifit_nlinear_workspace *work, double *shares,
+                                uint32_t iterations_max)
 {
     double before[FIT_VALUES_MAX];
     for (uint32_t i = 0; i < ITERATIONS_PER_ROUND; i++) {
@@ -219,12 +236,14 @@ static enum sim_status left_over_at(struct solver *solver, const double *shares,
     double residuals[FIT_ROWS_MAX], total = 0, along = 0;
     gsl_matrix *slope = gsl_matrix_alloc(rows, count), *v = gsl_matrix_alloc(count, count);
     gsl_vector *s = gsl_vector_alloc(count), *work = gsl_vector_alloc(count);
-    if (rows_at(solver, shares, residuals) == SIM_OK && slopes_near(solver, shares, SLOPE_REACH / 3) == SIM_OK) {
+    if (rows_at(solver, shares, residuals) == SIM_OK &&
+        slopes_near(solver, shares, SLOPE_REACH / 3) == SIM_OK) {
         for (size_t r = 0; r < rows; r++) {
             double root = sqrt(solver->weight[r]);
             residuals[r] *= root;
             total += residuals[r] * residuals[r];
-            for (size_t a = 0; a < count; a++) { /* a value on a bound can move inwards alone; its slope counts less there */
+            for (size_t a = 0; a < count;
+                 a++) { /* a value on a bound can move inwards alone; its slope counts less there */
                 gsl_matrix_set(slope, r, a, solver->slope[r][a] * root * shares[a] * (1 - shares[a]) * 4);
             }
         }
@@ -235,7 +254,8 @@ static enum sim_status left_over_at(struct solver *solver, const double *shares,
                 dot += gsl_matrix_get(slope, r, a) * residuals[r];
             }
             /* Directions that the prior holds do not count. */
-            double hold = gsl_vector_get(s, a) * gsl_vector_get(s, a) / (gsl_vector_get(s, a) * gsl_vector_get(s, a) + 16 * PRIOR * PRIOR);
+            double hold = gsl_vector_get(s, a) * gsl_vector_get(s, a) /
+                          (gsl_vector_get(s, a) * gsl_vector_get(s, a) + 16 * PRIOR * PRIOR);
             along += dot * dot * hold;
         }
         *left_over = total > (double)rows * SCATTER_MIN * SCATTER_MIN ? along / total : 0;
@@ -249,18 +269,23 @@ static enum sim_status left_over_at(struct solver *solver, const double *shares,
 
 static enum sim_status not_converged(const struct solver *solver, const char *why)
 {
-    return sim_fail(solver->error, SIM_UNSUPPORTED, "the fit does not converge: %s after %u steps and %u evaluations", why,
+    return sim_fail(solver->error, SIM_UNSUPPORTED,
+                    "the fit does not converge: %s after %u steps and %u evaluations", why,
                     solver->iterations, solver->evaluations);
 }
 
 /* Re-weighted rounds until the values stay where they are. `shares`: start in, solution out; `residuals` of it out. */
-static enum sim_status rounds(struct solver *solver, gsl_multifit_nlinear_workspace *work, gsl_vector *x, gsl_vector *weights,
-                              double *shares, double *residuals)
+static enum sim_status rounds(struct solver *solver, gsl_multifit_nlinear_workspace *work, gsl_vector *x,
+                              gsl_vector *weights, double *shares, double *residuals)
 {
     const struct fit_problem *problem = solver->problem;
-    uint32_t iterations_max = solver->iterations + (problem->iterations_max > 0 ? problem->iterations_max : ITERATIONS_DEFAULT);
-    gsl_multifit_nlinear_fdf system = { .f = residuals_at, .df = jacobian_at, .n = problem->row_count + solver->active_count,
-                                        .p = solver->active_count, .params = solver };
+    uint32_t iterations_max = solver->iterations +
+                              (problem->iterations_max > 0 ? problem->iterations_max : ITERATIONS_DEFAULT);
+    gsl_multifit_nlinear_fdf system = { .f = residuals_at,
+                                        .df = jacobian_at,
+                                        .n = problem->row_count + solver->active_count,
+                                        .p = solver->active_count,
+                                        .params = solver };
     double before[FIT_VALUES_MAX], left_over = 0;
     for (bool first = true;; first = false) {
         for (size_t a = 0; a < solver->active_count; a++) {
@@ -269,12 +294,14 @@ static enum sim_status rounds(struct solver *solver, gsl_multifit_nlinear_worksp
         memcpy(before, shares, solver->active_count * sizeof before[0]);
         set_weights(solver, weights);
         gsl_multifit_nlinear_winit(x, weights, &system, work);
-        enum round_end end = solver->status == SIM_OK ? run_round(solver, work, shares, iterations_max) : ROUND_FAILED;
+        enum round_end end = solver->status == SIM_OK ? run_round(solver, work, shares, iterations_max)
+                                                      : ROUND_FAILED;
         if (end == ROUND_FAILED || rows_at(solver, shares, residuals) != SIM_OK) {
             return solver->status;
         }
         reweight(solver, residuals, scatter_of(residuals, problem->row_count, solver->active_count));
-        if (!first && end != ROUND_UNFINISHED && largest_move(before, shares, solver->active_count) < SETTLED) {
+        if (!first && end != ROUND_UNFINISHED &&
+            largest_move(before, shares, solver->active_count) < SETTLED) {
             break;
         }
         if (solver->iterations >= iterations_max) {
@@ -284,17 +311,21 @@ static enum sim_status rounds(struct solver *solver, gsl_multifit_nlinear_worksp
     if (left_over_at(solver, shares, &left_over) != SIM_OK) {
         return solver->status;
     }
-    return left_over > LEFT_OVER_MAX ? not_converged(solver, "no step helps, though the errors follow the free values,") : SIM_OK;
+    return left_over > LEFT_OVER_MAX
+               ? not_converged(solver, "no step helps, though the errors follow the free values,")
+               : SIM_OK;
 }
 
 static enum sim_status fit_active(struct solver *solver, double *shares, double *residuals)
 {
     size_t rows = solver->problem->row_count + solver->active_count;
     gsl_multifit_nlinear_parameters parameters = gsl_multifit_nlinear_default_parameters();
-    gsl_multifit_nlinear_workspace *work = gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &parameters, rows, solver->active_count);
+    gsl_multifit_nlinear_workspace *work = gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &parameters,
+                                                                      rows, solver->active_count);
     gsl_vector *x = gsl_vector_alloc(solver->active_count), *weights = gsl_vector_alloc(rows);
-    enum sim_status status = work != NULL && x != NULL && weights != NULL ? rounds(solver, work, x, weights, shares, residuals)
-                                                                          : sim_fail(solver->error, SIM_NO_MEMORY, "no memory for a fit");
+    enum sim_status status = work != NULL && x != NULL && weights != NULL
+                                 ? rounds(solver, work, x, weights, shares, residuals)
+                                 : sim_fail(solver->error, SIM_NO_MEMORY, "no memory for a fit");
     gsl_multifit_nlinear_free(work);
     gsl_vector_free(x);
     gsl_vector_free(weights);
@@ -319,11 +350,16 @@ static void identification_finish(struct identification *known)
     gsl_vector_free(known->work);
 }
 
-static enum sim_status identify(struct solver *solver, const double *shares, double scatter, struct identification *known)
+static enum sim_status identify(struct solver *solver, const double *shares, double scatter,
+                                struct identification *known)
 {
     size_t rows = solver->problem->row_count, count = solver->active_count;
-    *known = (struct identification){ gsl_matrix_alloc(rows, count), gsl_matrix_alloc(count, count), gsl_vector_alloc(count),
-                                      gsl_vector_alloc(count), count - 1, INFINITY };
+    *known = (struct identification){ gsl_matrix_alloc(rows, count),
+                                      gsl_matrix_alloc(count, count),
+                                      gsl_vector_alloc(count),
+                                      gsl_vector_alloc(count),
+                                      count - 1,
+                                      INFINITY };
     if (slopes_near(solver, shares, SLOPE_REACH / 3) != SIM_OK) {
         return solver->status;
     }
@@ -332,14 +368,16 @@ static enum sim_status identify(struct solver *solver, const double *shares, dou
             gsl_matrix_set(known->slope, r, a, solver->slope[r][a] * sqrt(solver->weight[r]));
         }
     }
-    gsl_linalg_SV_decomp(known->slope, known->v, known->s, known->work); /* singular values fall: the last is the worst known */
+    gsl_linalg_SV_decomp(known->slope, known->v, known->s,
+                         known->work); /* singular values fall: the last is the worst known */
     double least = gsl_vector_get(known->s, known->worst);
     known->spread = least > 1e-12 ? scatter / least : INFINITY;
     return SIM_OK;
 }
 
 /* Put the value that makes up most of the worst direction back to its start, and note the direction. */
-static void fix_worst(struct solver *solver, const struct identification *known, double *shares, struct fit_solution *solution)
+static void fix_worst(struct solver *solver, const struct identification *known, double *shares,
+                      struct fit_solution *solution)
 {
     struct fit_direction *direction = &solution->direction[solution->direction_count++];
     size_t largest = 0;
@@ -364,7 +402,8 @@ static void fix_worst(struct solver *solver, const struct identification *known,
     }
 }
 
-static void fill_errors(const struct solver *solver, const struct identification *known, double scatter, struct fit_solution *solution)
+static void fill_errors(const struct solver *solver, const struct identification *known, double scatter,
+                        struct fit_solution *solution)
 {
     size_t count = solver->active_count;
     double covariance[FIT_VALUES_MAX][FIT_VALUES_MAX];
@@ -373,7 +412,8 @@ static void fill_errors(const struct solver *solver, const struct identification
             covariance[a][b] = 0;
             for (size_t k = 0; k < count; k++) {
                 double s = gsl_vector_get(known->s, k);
-                covariance[a][b] += gsl_matrix_get(known->v, a, k) * gsl_matrix_get(known->v, b, k) * scatter * scatter / (s * s);
+                covariance[a][b] += gsl_matrix_get(known->v, a, k) * gsl_matrix_get(known->v, b, k) *
+                                    scatter * scatter / (s * s);
             }
         }
     }
@@ -381,7 +421,8 @@ static void fill_errors(const struct solver *solver, const struct identification
         size_t i = solver->active[a];
         solution->standard_error[i] = sqrt(covariance[a][a]) * range_of(&solver->problem->values[i]);
         for (size_t b = 0; b < count; b++) {
-            solution->correlation[i][solver->active[b]] = covariance[a][b] / sqrt(covariance[a][a] * covariance[b][b]);
+            solution->correlation[i][solver->active[b]] = covariance[a][b] /
+                                                          sqrt(covariance[a][a] * covariance[b][b]);
         }
     }
 }
@@ -411,8 +452,10 @@ static enum sim_status solve(struct solver *solver, struct fit_solution *solutio
         }
         identification_finish(&known);
         if (status != SIM_OK || solver->active_count == 0) {
-            return status != SIM_OK ? status
-                                    : sim_fail(solver->error, SIM_UNSUPPORTED, "the rows identify none of the %zu values", problem->value_count);
+            return status != SIM_OK
+                       ? status
+                       : sim_fail(solver->error, SIM_UNSUPPORTED, "the rows identify none of the %zu values",
+                                  problem->value_count);
         }
     }
     for (size_t a = 0; a < solver->active_count; a++) {
@@ -425,23 +468,27 @@ static enum sim_status solve(struct solver *solver, struct fit_solution *solutio
 static enum sim_status check(const struct fit_problem *problem, struct sim_error *error)
 {
     if (problem->value_count == 0 || problem->value_count > FIT_VALUES_MAX) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%zu free values, must be 1..%d", problem->value_count, FIT_VALUES_MAX);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%zu free values, must be 1..%d", problem->value_count,
+                        FIT_VALUES_MAX);
     }
     if (problem->row_count < problem->value_count || problem->row_count > FIT_ROWS_MAX) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%zu rows for %zu free values, must be %zu..%d", problem->row_count,
-                        problem->value_count, problem->value_count, FIT_ROWS_MAX);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%zu rows for %zu free values, must be %zu..%d",
+                        problem->row_count, problem->value_count, problem->value_count, FIT_ROWS_MAX);
     }
     for (size_t i = 0; i < problem->value_count; i++) {
         const struct fit_value *value = &problem->values[i];
-        if (!(value->low < value->high) || !(value->start >= value->low && value->start <= value->high) || !isfinite(range_of(value))) {
-            return sim_fail(error, SIM_BAD_ARGUMENT, "free value %zu starts at %g, must lie in its range %g..%g", i + 1, value->start,
+        if (!(value->low < value->high) || !(value->start >= value->low && value->start <= value->high) ||
+            !isfinite(range_of(value))) {
+            return sim_fail(error, SIM_BAD_ARGUMENT,
+                            "free value %zu starts at %g, must lie in its range %g..%g", i + 1, value->start,
                             value->low, value->high);
         }
     }
     return SIM_OK;
 }
 
-enum sim_status fit_solve(const struct fit_problem *problem, struct fit_solution *solution, struct sim_error *error)
+enum sim_status fit_solve(const struct fit_problem *problem, struct fit_solution *solution,
+                          struct sim_error *error)
 {
     struct solver solver = { .problem = problem, .error = error };
     enum sim_status status = check(problem, error);

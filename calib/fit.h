@@ -2,10 +2,10 @@
  * that the caller computes. Knows nothing of chips or tables. Every number it returns is a function of its input. */
 #ifndef CALIB_FIT_H
 #define CALIB_FIT_H
+#include "sim/core/status.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "sim/core/status.h"
 
 #define FIT_VALUES_MAX 40
 #define FIT_ROWS_MAX 60
@@ -19,27 +19,29 @@ struct fit_problem {
     const struct fit_value *values;
     /* residuals[row_count] of `values`[value_count], relative: predicted / measured - 1. A status other than SIM_OK ends
      * the fit with it. The model may be noisy and have kinks; it must give the same answer to the same values. */
-    enum sim_status (*residuals)(void *context, const double *values, double *residuals, struct sim_error *error);
+    enum sim_status (*residuals)(void *context, const double *values, double *residuals,
+                                 struct sim_error *error);
     void *context;
-    uint32_t iterations_max;       /* steps in all; 0: 60 */
+    uint32_t iterations_max; /* steps in all; 0: 60 */
 };
 
 /* What the rows cannot tell: moving along it by its spread changes no row by more than the scatter. */
 struct fit_direction {
-    size_t fixed;                  /* the value with the largest part, which was put back to its start */
-    double spread;                 /* one standard deviation along it, in units of the values' ranges; INFINITY: no effect at all */
-    double part[FIT_VALUES_MAX];   /* unit vector over the values, each in units of its range */
+    size_t fixed; /* the value with the largest part, which was put back to its start */
+    double
+        spread; /* one standard deviation along it, in units of the values' ranges; INFINITY: no effect at all */
+    double part[FIT_VALUES_MAX]; /* unit vector over the values, each in units of its range */
 };
 
 struct fit_solution {
     size_t value_count, row_count;
     double value[FIT_VALUES_MAX];
-    bool identified[FIT_VALUES_MAX];         /* false: back at its start, see `direction` */
-    double standard_error[FIT_VALUES_MAX];   /* NAN when not identified */
+    bool identified[FIT_VALUES_MAX];                    /* false: back at its start, see `direction` */
+    double standard_error[FIT_VALUES_MAX];              /* NAN when not identified */
     double correlation[FIT_VALUES_MAX][FIT_VALUES_MAX]; /* NAN where either is not identified */
     double start_residual[FIT_ROWS_MAX], residual[FIT_ROWS_MAX];
-    double weight[FIT_ROWS_MAX];             /* Tukey's, 0: an outlier that was left out, 1: full */
-    double scatter;                          /* robust standard deviation of the residuals */
+    double weight[FIT_ROWS_MAX]; /* Tukey's, 0: an outlier that was left out, 1: full */
+    double scatter;              /* robust standard deviation of the residuals */
     size_t direction_count;
     struct fit_direction direction[FIT_VALUES_MAX];
     uint32_t iterations, evaluations;
@@ -47,6 +49,7 @@ struct fit_solution {
 
 /* Errors: SIM_BAD_ARGUMENT for a start or bounds that make no sense or too few rows; SIM_UNSUPPORTED when it does not
  * converge or the rows identify none of the values; what `residuals` returned. The solution is then not valid. */
-enum sim_status fit_solve(const struct fit_problem *problem, struct fit_solution *solution, struct sim_error *error);
+enum sim_status fit_solve(const struct fit_problem *problem, struct fit_solution *solution,
+                          struct sim_error *error);
 
 #endif

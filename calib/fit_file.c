@@ -1,15 +1,17 @@
 #include "calib/fit_file.h"
+#include "sim/core/json.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/core/json.h"
 
-static enum sim_status bad(const struct fit_file *file, const struct json *at, struct sim_error *error, const char *text)
+static enum sim_status bad(const struct fit_file *file, const struct json *at, struct sim_error *error,
+                           const char *text)
 {
     return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s", file->path, json_line(at), text);
 }
 
-static enum sim_status check_keys(const struct fit_file *file, const struct json *object, const char *const *keys, struct sim_error *error)
+static enum sim_status check_keys(const struct fit_file *file, const struct json *object,
+                                  const char *const *keys, struct sim_error *error)
 {
     char text[256] = "";
     if (json_kind_of(object) != JSON_OBJECT) {
@@ -34,8 +36,8 @@ static enum sim_status check_keys(const struct fit_file *file, const struct json
 }
 
 /* `*text` stays borrowed from the tree. */
-static enum sim_status text_of(const struct fit_file *file, const struct json *object, const char *key, bool required, const char **text,
-                               struct sim_error *error)
+static enum sim_status text_of(const struct fit_file *file, const struct json *object, const char *key,
+                               bool required, const char **text, struct sim_error *error)
 {
     const struct json *value = json_get(object, key);
     *text = "";
@@ -43,34 +45,39 @@ static enum sim_status text_of(const struct fit_file *file, const struct json *o
         return SIM_OK;
     }
     if (value == NULL || json_kind_of(value) != JSON_STRING) {
-        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s must be there and be text", file->path, json_line(value != NULL ? value : object), key);
+        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s must be there and be text", file->path,
+                        json_line(value != NULL ? value : object), key);
     }
     *text = json_string(value);
     return SIM_OK;
 }
 
-static enum sim_status number_of(const struct fit_file *file, const struct json *object, const char *key, double *number, struct sim_error *error)
+static enum sim_status number_of(const struct fit_file *file, const struct json *object, const char *key,
+                                 double *number, struct sim_error *error)
 {
     const struct json *value = json_get(object, key);
     if (value == NULL || json_kind_of(value) != JSON_NUMBER) {
-        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s must be there and be a number", file->path, json_line(value != NULL ? value : object), key);
+        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s must be there and be a number", file->path,
+                        json_line(value != NULL ? value : object), key);
     }
     *number = json_number(value);
     return SIM_OK;
 }
 
-static enum sim_status check_range(const struct fit_file *file, const struct json *item, const struct fit_file_value *value,
-                                   struct sim_error *error)
+static enum sim_status check_range(const struct fit_file *file, const struct json *item,
+                                   const struct fit_file_value *value, struct sim_error *error)
 {
     double min, max;
     chip_number_range(value->index, &min, &max);
     if (!(value->low < value->high)) {
-        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s: low %g must be below high %g", file->path, json_line(item),
-                        chip_number_key(value->index), value->low, value->high);
+        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s: low %g must be below high %g", file->path,
+                        json_line(item), chip_number_key(value->index), value->low, value->high);
     }
     if (value->low < min || value->high > max) {
-        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s: %g..%g reaches beyond what a device may have, %g..%g %s", file->path,
-                        json_line(item), chip_number_key(value->index), value->low, value->high, min, max, chip_number_unit(value->index));
+        return sim_fail(error, SIM_BAD_FILE,
+                        "%s:%u: %s: %g..%g reaches beyond what a device may have, %g..%g %s", file->path,
+                        json_line(item), chip_number_key(value->index), value->low, value->high, min, max,
+                        chip_number_unit(value->index));
     }
     return SIM_OK;
 }
@@ -89,7 +96,9 @@ static enum sim_status read_value(struct fit_file *file, const struct json *item
         status = text_of(file, item, "held_by", false, &held_by, error);
     }
     if (status == SIM_OK && chip_profile_number(&any, key, &value->index) == NULL) {
-        return sim_fail(error, SIM_BAD_FILE, "%s:%u: no profile has the number '%.60s' (section.key, as in l2.hit_latency; reckon devices --help lists them)",
+        return sim_fail(error, SIM_BAD_FILE,
+                        "%s:%u: no profile has the number '%.60s' (section.key, as in l2.hit_latency; reckon "
+                        "devices --help lists them)",
                         file->path, json_line(item), key);
     }
     if (status == SIM_OK) {
@@ -100,7 +109,8 @@ static enum sim_status read_value(struct fit_file *file, const struct json *item
     }
     for (size_t i = 0; status == SIM_OK && i < file->value_count; i++) {
         if (file->values[i].index == value->index) {
-            return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s is there twice", file->path, json_line(item), key);
+            return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s is there twice", file->path, json_line(item),
+                            key);
         }
     }
     if (status == SIM_OK) {
@@ -141,11 +151,14 @@ static enum sim_status read_row(struct fit_file *file, const struct json *item, 
 
 /* The array `key` of at least one and at most `max` items, each through `read`. */
 static enum sim_status read_list(struct fit_file *file, const struct json *root, const char *key, size_t max,
-                                 enum sim_status (*read)(struct fit_file *, const struct json *, struct sim_error *), struct sim_error *error)
+                                 enum sim_status (*read)(struct fit_file *, const struct json *,
+                                                         struct sim_error *),
+                                 struct sim_error *error)
 {
     const struct json *list = json_get(root, key);
     if (list == NULL || json_kind_of(list) != JSON_ARRAY || json_count(list) == 0 || json_count(list) > max) {
-        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s must be a list of 1..%zu entries", file->path, json_line(list != NULL ? list : root), key, max);
+        return sim_fail(error, SIM_BAD_FILE, "%s:%u: %s must be a list of 1..%zu entries", file->path,
+                        json_line(list != NULL ? list : root), key, max);
     }
     enum sim_status status = SIM_OK;
     for (size_t i = 0; status == SIM_OK && i < json_count(list); i++) {
@@ -234,10 +247,12 @@ static bool holds_all(const char *params, const char *wanted)
     return true;
 }
 
-size_t fit_file_entry_of(const struct fit_file *file, const char *suite, const char *kernel, const char *params)
+size_t fit_file_entry_of(const struct fit_file *file, const char *suite, const char *kernel,
+                         const char *params)
 {
     for (size_t i = 0; i < file->rows_count; i++) {
-        if (strcmp(file->rows[i].suite, suite) == 0 && strcmp(file->rows[i].kernel, kernel) == 0 && holds_all(params, file->rows[i].params)) {
+        if (strcmp(file->rows[i].suite, suite) == 0 && strcmp(file->rows[i].kernel, kernel) == 0 &&
+            holds_all(params, file->rows[i].params)) {
             return i;
         }
     }

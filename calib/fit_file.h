@@ -5,10 +5,10 @@
  * A row entry takes every measured row of the kernel whose parameters contain all of its own. */
 #ifndef CALIB_FIT_FILE_H
 #define CALIB_FIT_FILE_H
-#include <stdbool.h>
-#include <stddef.h>
 #include "calib/fit.h"
 #include "sim/core/chip_profile.h"
+#include <stdbool.h>
+#include <stddef.h>
 
 struct fit_file_value {
     enum chip_number index;
@@ -34,6 +34,7 @@ enum sim_status fit_file_read(const char *path, struct fit_file *file, struct si
 void fit_file_finish(struct fit_file *file); /* zeroed memory is allowed */
 
 /* Index of the first entry that takes this row, or rows_count. */
-size_t fit_file_entry_of(const struct fit_file *file, const char *suite, const char *kernel, const char *params);
+size_t fit_file_entry_of(const struct fit_file *file, const char *suite, const char *kernel,
+                         const char *params);
 
 #endif

@@ -1,4 +1,6 @@
 /* Writes a calibrated device file: the base's own text, one value a line, with the fitted values in place. */
+#include "calib/calibrate.h"
+#include "sim/core/json.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -6,8 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "calib/calibrate.h"
-#include "sim/core/json.h"
 
 #define SIGNIFICANT_DIGITS 5 /* of a fitted value: more than any fit knows */
 
@@ -41,8 +41,8 @@ static void set_fitted(const struct calibration *calibration, size_t i, struct j
     char source[512], suites[160];
     double error = solution->standard_error[i], at = rounded(solution->value[i]);
     suites_text(calibration, suites, sizeof suites);
-    snprintf(source, sizeof source, "reckon calibrate, %s: fitted to %zu rows of %s; standard error %.2g", calibration->fit.path,
-             calibration->row_count, suites, error);
+    snprintf(source, sizeof source, "reckon calibrate, %s: fitted to %zu rows of %s; standard error %.2g",
+             calibration->fit.path, calibration->row_count, suites, error);
     json_set_number(value, "value", at);
     json_set_number(value, "low", fmin(fmax(rounded(at - 2 * error), range->low), at));
     json_set_number(value, "high", fmax(fmin(rounded(at + 2 * error), range->high), at));
@@ -50,13 +50,15 @@ static void set_fitted(const struct calibration *calibration, size_t i, struct j
     json_set_string(value, "source", source);
 }
 
-static enum sim_status set_values(const struct calibration *calibration, struct json *root, struct sim_error *error)
+static enum sim_status set_values(const struct calibration *calibration, struct json *root,
+                                  struct sim_error *error)
 {
     for (size_t i = 0; i < calibration->solution.value_count; i++) {
         char section[32];
         const char *key = chip_number_key(calibration->fit.values[i].index), *dot = strchr(key, '.');
         snprintf(section, sizeof section, "%.*s", (int)(dot - key), key);
-        struct json *parent = json_child(root, section), *value = parent != NULL ? json_child(parent, dot + 1) : NULL;
+        struct json *parent = json_child(root, section),
+                    *value = parent != NULL ? json_child(parent, dot + 1) : NULL;
         if (value == NULL) {
             return sim_fail(error, SIM_BAD_PROFILE, "%s: %s is not there", calibration->base_path, key);
         }
@@ -132,10 +134,13 @@ static enum sim_status put_file(const struct json *root, const char *path, struc
     }
     put_root(file, root);
     bool failed = ferror(file) != 0;
-    return fclose(file) == 0 && !failed ? SIM_OK : sim_fail(error, SIM_BAD_FILE, "%s: cannot be written: %s", path, strerror(errno));
+    return fclose(file) == 0 && !failed
+               ? SIM_OK
+               : sim_fail(error, SIM_BAD_FILE, "%s: cannot be written: %s", path, strerror(errno));
 }
 
-enum sim_status calibration_write_profile(const struct calibration *calibration, const char *path, struct sim_error *error)
+enum sim_status calibration_write_profile(const struct calibration *calibration, const char *path,
+                                          struct sim_error *error)
 {
     struct json *root = NULL;
     struct chip_profile written = { 0 };

@@ -1,21 +1,24 @@
 /* reckon calibrate --from CSV... --base PROFILE --fit FIT.json -o PROFILE, and --accuracy DIR for the report on all rows. */
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "calib/accuracy.h"
 #include "calib/calibrate.h"
 #include "sim/cli/cli.h"
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { OPTION_RUN = 0x2000, OPTION_FROM, OPTION_BASE, OPTION_FIT, OPTION_ACCURACY };
 
 static const char doc[] =
-    "Fit numbers of a device profile to measured rows, or report how far predictions are from all of them. The fit file says which "
+    "Fit numbers of a device profile to measured rows, or report how far predictions are from all of them. "
+    "The fit file says which "
     "numbers are free, between what, and which rows hold them.\v"
     "Examples:\n"
     "  reckon calibrate --from calib/data/h200 --base h200 --fit calib/fits/h200.json -o h200-fitted.json\n"
-    "  reckon calibrate --accuracy calib/data/h200 --base h200 --fit calib/fits/h200.json -o reports/accuracy.md\n"
+    "  reckon calibrate --accuracy calib/data/h200 --base h200 --fit calib/fits/h200.json -o "
+    "reports/accuracy.md\n"
     "A fit that does not converge writes nothing and exits 2.";
 
 static const struct argp_option options[] = {
@@ -23,7 +26,8 @@ static const struct argp_option options[] = {
     { "base", OPTION_BASE, "PROFILE", 0, "device to start from, by name or file", 1 },
     { "fit", OPTION_FIT, "FIT.json", 0, "free values and their rows", 1 },
     { "output", 'o', "FILE", 0, "where the profile (or the report) goes", 1 },
-    { "accuracy", OPTION_ACCURACY, "DIR", 0, "no fit: predict every row of DIR, those of the fit file apart", 1 },
+    { "accuracy", OPTION_ACCURACY, "DIR", 0, "no fit: predict every row of DIR, those of the fit file apart",
+      1 },
     { "run", OPTION_RUN, NULL, 0, "measure on the GPU of this machine first (not there yet)", 1 },
     { 0 },
 };
@@ -47,7 +51,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'o': arguments->output = argument; return 0;
     case OPTION_ACCURACY: arguments->accuracy = argument; return 0;
     case OPTION_RUN:
-        fprintf(stderr, "%s: --run needs a GPU and the kernels that measure it, which are not built yet; --from takes stored tables\n",
+        fprintf(stderr,
+                "%s: --run needs a GPU and the kernels that measure it, which are not built yet; --from "
+                "takes stored tables\n",
                 arguments->common.command);
         exit(2);
     default: return ARGP_ERR_UNKNOWN;
@@ -83,7 +89,8 @@ static void print_directions(const struct calibration *calibration)
         }
         for (size_t i = 0, shown = 0; i < calibration->solution.value_count; i++) {
             if (i != direction->fixed && fabs(direction->part[i]) > 0.3) {
-                printf("%s%s", shown++ == 0 ? " it from " : ", ", chip_number_key(calibration->fit.values[i].index));
+                printf("%s%s", shown++ == 0 ? " it from " : ", ",
+                       chip_number_key(calibration->fit.values[i].index));
             }
         }
         putchar('\n');
@@ -98,7 +105,8 @@ static void print_correlations(const struct calibration *calibration)
             double correlation = calibration->solution.correlation[i][k];
             if (fabs(correlation) > 0.7) {
                 printf("%s  %+.2f  %s, %s\n", any ? "" : "\ncorrelated by more than 0.7\n", correlation,
-                       chip_number_key(calibration->fit.values[k].index), chip_number_key(calibration->fit.values[i].index));
+                       chip_number_key(calibration->fit.values[k].index),
+                       chip_number_key(calibration->fit.values[i].index));
                 any = true;
             }
         }
@@ -111,10 +119,12 @@ static void print_rows(const struct calibration *calibration)
     printf("\n%8s %8s %7s  row\n", "base", "fitted", "weight");
     for (size_t r = 0; r < calibration->row_count; r++) {
         const struct calibration_row *row = &calibration->rows[r];
-        printf("%+7.1f%% %+7.1f%% %7.2f  %s/%s %s: %.6g %s\n", solution->start_residual[r] * 100, solution->residual[r] * 100,
-               solution->weight[r], row->suite, row->kernel, row->params, row->measured, row->unit);
+        printf("%+7.1f%% %+7.1f%% %7.2f  %s/%s %s: %.6g %s\n", solution->start_residual[r] * 100,
+               solution->residual[r] * 100, solution->weight[r], row->suite, row->kernel, row->params,
+               row->measured, row->unit);
     }
-    printf("\nscatter %.2f%%; %u steps, %u evaluations\n", solution->scatter * 100, solution->iterations, solution->evaluations);
+    printf("\nscatter %.2f%%; %u steps, %u evaluations\n", solution->scatter * 100, solution->iterations,
+           solution->evaluations);
 }
 
 /* ---- the two tasks */
@@ -123,7 +133,8 @@ static int run_fit(struct arguments *arguments, struct reckon *reckon)
 {
     struct calibration *calibration = NULL;
     struct sim_error error = { 0 };
-    enum sim_status status = calibrate(reckon, arguments->base, arguments->fit, arguments->from, arguments->from_count, &calibration, &error);
+    enum sim_status status = calibrate(reckon, arguments->base, arguments->fit, arguments->from,
+                                       arguments->from_count, &calibration, &error);
     if (status == SIM_OK) {
         status = calibration_write_profile(calibration, arguments->output, &error);
     }
@@ -144,7 +155,8 @@ static int run_fit(struct arguments *arguments, struct reckon *reckon)
     return 0;
 }
 
-static enum sim_status write_report(const struct accuracy *accuracy, const char *path, struct sim_error *error)
+static enum sim_status write_report(const struct accuracy *accuracy, const char *path,
+                                    struct sim_error *error)
 {
     FILE *file = fopen(path, "w");
     if (file == NULL) {
@@ -154,14 +166,25 @@ static enum sim_status write_report(const struct accuracy *accuracy, const char 
     return fclose(file) == 0 ? SIM_OK : sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
 }
 
-static int run_accuracy(struct arguments *arguments, struct reckon *reckon, const struct reckon_device *device)
+static uint32_t jobs_of(const struct cli_common *common)
+{
+    cpu_set_t set;
+    if (common->options.jobs > 0) {
+        return common->options.jobs;
+    }
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+static int run_accuracy(struct arguments *arguments, struct reckon *reckon,
+                        const struct reckon_device *device)
 {
     struct fit_file fit = { 0 };
     struct accuracy accuracy = { 0 };
     struct sim_error error = { 0 };
     enum sim_status status = arguments->fit != NULL ? fit_file_read(arguments->fit, &fit, &error) : SIM_OK;
     if (status == SIM_OK) {
-        status = accuracy_measure(reckon, device, arguments->accuracy, arguments->fit != NULL ? &fit : NULL, &accuracy, &error);
+        status = accuracy_measure(reckon, device, jobs_of(&arguments->common), arguments->accuracy,
+                                  arguments->fit != NULL ? &fit : NULL, &accuracy, &error);
     }
     if (status == SIM_OK && arguments->output != NULL) {
         status = write_report(&accuracy, arguments->output, &error);
@@ -189,10 +212,12 @@ static void check_arguments(const struct arguments *arguments)
     if (arguments->accuracy != NULL && common->json) {
         cli_usage_error(common, "--accuracy has no JSON form; reckon validate --json gives the rows");
     }
-    if (arguments->accuracy == NULL && (arguments->from_count == 0 || arguments->fit == NULL || arguments->output == NULL)) {
-        cli_usage_error(common, "%s is needed", arguments->from_count == 0 ? "--from CSV (measured tables)"
-                                                : arguments->fit == NULL   ? "--fit FIT.json (free values and rows)"
-                                                                           : "-o FILE (the fitted profile)");
+    if (arguments->accuracy == NULL &&
+        (arguments->from_count == 0 || arguments->fit == NULL || arguments->output == NULL)) {
+        cli_usage_error(common, "%s is needed",
+                        arguments->from_count == 0 ? "--from CSV (measured tables)"
+                        : arguments->fit == NULL   ? "--fit FIT.json (free values and rows)"
+                                                   : "-o FILE (the fitted profile)");
     }
 }
 
@@ -210,7 +235,8 @@ int cmd_calibrate(int argc, char **argv)
     arguments.common.devices[arguments.common.device_count++] = strdup(arguments.base);
     int code = cli_open(&arguments.common, NULL, &reckon, devices);
     if (code == 0) {
-        code = arguments.accuracy != NULL ? run_accuracy(&arguments, reckon, devices[0]) : run_fit(&arguments, reckon);
+        code = arguments.accuracy != NULL ? run_accuracy(&arguments, reckon, devices[0])
+                                          : run_fit(&arguments, reckon);
     }
     cli_close(&arguments.common, reckon, devices);
     free(arguments.from);

@@ -1,5 +1,8 @@
 /* reckon calibrate as a user meets it: disturbed values of a real profile come back, other text of the profile stays, a fit
  * that does not converge writes nothing, wrong input is one line. */
+#include "sim/core/chip_profile.h"
+#include "sim/core/json.h"
+#include "tests/core/profile_edit.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <math.h>
@@ -8,24 +11,26 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "sim/core/chip_profile.h"
-#include "sim/core/json.h"
-#include "tests/core/profile_edit.h"
 
 #define OUTPUT_CAPACITY (1 << 20)
 #define ROWS 6
 
 /* Six chases that take milliseconds: two hit L1, one the near L2, three near and far parts in growing shares. */
-static const char *const rows[ROWS][2] = { { "chase_l1", "kb=16" }, { "chase_l1", "kb=64" }, { "chase_l2bypassl1", "kb=64" },
-    { "chase_l2bypassl1", "kb=1024" }, { "chase_l2bypassl1", "kb=4096" }, { "chase_l2bypassl1", "kb=8192" } };
+static const char *const rows[ROWS][2] = {
+    { "chase_l1", "kb=16" },           { "chase_l1", "kb=64" },           { "chase_l2bypassl1", "kb=64" },
+    { "chase_l2bypassl1", "kb=1024" }, { "chase_l2bypassl1", "kb=4096" }, { "chase_l2bypassl1", "kb=8192" }
+};
 
 static const char fit_text[] = "{\"schema\": \"reckon.fit/1\", %s\"values\": [\n"
                                "{\"key\": \"l1.hit_latency\", \"low\": 25, \"high\": 45},\n"
                                "{\"key\": \"l2.hit_latency\", \"low\": 240, \"high\": 330},\n"
                                "{\"key\": \"l2.far_latency\", \"low\": 60, \"high\": 120}],\n"
-                               "\"rows\": [{\"suite\": \"latency\", \"kernel\": \"chase_l1\"}, {\"suite\": \"latency\", \"kernel\": \"chase_l2bypassl1\"}]}";
+                               "\"rows\": [{\"suite\": \"latency\", \"kernel\": \"chase_l1\"}, {\"suite\": "
+                               "\"latency\", \"kernel\": \"chase_l2bypassl1\"}]}";
 
-struct files { char table[64], fit[64], base[64], out[64], stdout_text[64], stderr_text[64]; };
+struct files {
+    char table[64], fit[64], base[64], out[64], stdout_text[64], stderr_text[64];
+};
 
 static struct files files_named(void)
 {
@@ -60,8 +65,8 @@ static char *take_text(const char *path)
 static int run(const struct files *files, const char *arguments, char **out, char **error)
 {
     char command[1024];
-    snprintf(command, sizeof command, "RECKON_DATA=%s %s %s >%s 2>%s", SOURCE_DIR, RECKON_PROGRAM, arguments, files->stdout_text,
-             files->stderr_text);
+    snprintf(command, sizeof command, "RECKON_DATA=%s %s %s >%s 2>%s", SOURCE_DIR, RECKON_PROGRAM, arguments,
+             files->stdout_text, files->stderr_text);
     int state = system(command);
     *out = take_text(files->stdout_text);
     *error = take_text(files->stderr_text);
@@ -97,7 +102,8 @@ static void expect_refused(const struct files *files, const char *arguments, int
 static double answer(const struct files *files, size_t row)
 {
     char arguments[256];
-    snprintf(arguments, sizeof arguments, "kernel latency/%s %s --device h200 --harness micro_cu --json", rows[row][0], rows[row][1]);
+    snprintf(arguments, sizeof arguments, "kernel latency/%s %s --device h200 --harness micro_cu --json",
+             rows[row][0], rows[row][1]);
     struct json *root = run_json(files, arguments);
     double value = json_number(json_get(root, "value"));
     json_destroy(root);
@@ -110,7 +116,8 @@ static void write_table(const struct files *files)
     char text[1024] = "suite,kernel,params,time_us,value,unit,observed\n";
     for (size_t r = 0; r < ROWS; r++) {
         size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "latency,%s,%s,0,%.10g,cycles,\n", rows[r][0], rows[r][1], answer(files, r));
+        snprintf(text + used, sizeof text - used, "latency,%s,%s,0,%.10g,cycles,\n", rows[r][0], rows[r][1],
+                 answer(files, r));
     }
     write_text(files->table, text);
 }
@@ -150,7 +157,8 @@ static double value_of(const char *device_path, const char *key)
     cr_expect(eq(int, (int)profile.meta[index].kind, PROFILE_FITTED), "%s", key);
     cr_expect(le(dbl, profile.meta[index].low, value));
     cr_expect(ge(dbl, profile.meta[index].high, value));
-    cr_expect(strstr(profile.meta[index].source, "6 rows of latency") != NULL, "%s", profile.meta[index].source);
+    cr_expect(strstr(profile.meta[index].source, "6 rows of latency") != NULL, "%s",
+              profile.meta[index].source);
     chip_profile_finish(&profile);
     return value;
 }
@@ -163,17 +171,22 @@ Test(calibrate, disturbed_values_of_a_profile_return)
     write_table(&files);
     write_fit(&files, "");
     write_disturbed(&files);
-    snprintf(arguments, sizeof arguments, "calibrate --from %s --base %s --fit %s -o %s --json", files.table, files.base, files.fit, files.out);
+    snprintf(arguments, sizeof arguments, "calibrate --from %s --base %s --fit %s -o %s --json", files.table,
+             files.base, files.fit, files.out);
     struct json *root = run_json(&files, arguments);
-    static const struct { const char *key; double made_with; } expected[] = { { "l1.hit_latency", 33 }, { "l2.hit_latency", 278 },
-        { "l2.far_latency", 87 } };
+    static const struct {
+        const char *key;
+        double made_with;
+    } expected[] = { { "l1.hit_latency", 33 }, { "l2.hit_latency", 278 }, { "l2.far_latency", 87 } };
     for (size_t i = 0; i < 3; i++) {
         double value = value_of(files.out, expected[i].key);
-        cr_expect(fabs(value / expected[i].made_with - 1) < 0.05, "%s is %g, made with %g", expected[i].key, value, expected[i].made_with);
+        cr_expect(fabs(value / expected[i].made_with - 1) < 0.05, "%s is %g, made with %g", expected[i].key,
+                  value, expected[i].made_with);
     }
     for (size_t r = 0; r < ROWS; r++) {
         const struct json *row = json_at(json_get(root, "rows"), r);
-        cr_expect(fabs(json_number(json_get(row, "residual"))) < 0.01, "%s", json_string(json_get(row, "params")));
+        cr_expect(fabs(json_number(json_get(row, "residual"))) < 0.01, "%s",
+                  json_string(json_get(row, "params")));
     }
     json_destroy(root);
     remove_all(&files);
@@ -186,7 +199,8 @@ Test(calibrate, the_rest_of_the_profile_stays)
     char arguments[512], *out, *text;
     write_table(&files);
     write_fit(&files, "");
-    snprintf(arguments, sizeof arguments, "calibrate --from %s --base h200 --fit %s -o %s", files.table, files.fit, files.out);
+    snprintf(arguments, sizeof arguments, "calibrate --from %s --base h200 --fit %s -o %s", files.table,
+             files.fit, files.out);
     cr_assert(eq(int, run(&files, arguments, &out, &text), 0), "%s", text);
     struct json *base = NULL, *fitted = NULL;
     struct sim_error error = { 0 };
@@ -219,7 +233,8 @@ Test(calibrate, no_convergence_writes_nothing)
     write_table(&files);
     write_fit(&files, "\"iterations\": 1, ");
     write_disturbed(&files);
-    snprintf(arguments, sizeof arguments, "calibrate --from %s --base %s --fit %s -o %s", files.table, files.base, files.fit, files.out);
+    snprintf(arguments, sizeof arguments, "calibrate --from %s --base %s --fit %s -o %s", files.table,
+             files.base, files.fit, files.out);
     expect_refused(&files, arguments, 2, "does not converge");
     remove_all(&files);
 }
@@ -234,14 +249,19 @@ Test(calibrate, wrong_input_is_one_line)
     expect_refused(&files, "calibrate --base h200 --from x.csv -o y.json", 1, "--fit");
     expect_refused(&files, "calibrate --base h200 --from x.csv --fit x.json", 1, "-o");
     expect_refused(&files, "calibrate --base nothing --from x.csv --fit x.json -o y.json", 1, "nothing");
-    expect_refused(&files, "calibrate --base h200 --from x.csv --fit nowhere.json -o y.json", 1, "nowhere.json");
-    write_text(files.table, "suite,kernel,params,time_us,value,unit\nlatency,chase_l1,kb=16,0,39,cycles\nlatency,chase_l2bypassl1,kb=64,0,nan,cycles\n");
+    expect_refused(&files, "calibrate --base h200 --from x.csv --fit nowhere.json -o y.json", 1,
+                   "nowhere.json");
+    write_text(files.table, "suite,kernel,params,time_us,value,unit\nlatency,chase_l1,kb=16,0,39,"
+                            "cycles\nlatency,chase_l2bypassl1,kb=64,0,nan,cycles\n");
     write_fit(&files, "");
-    snprintf(arguments, sizeof arguments, "calibrate --from %s --base h200 --fit %s -o %s", files.table, files.fit, files.out);
+    snprintf(arguments, sizeof arguments, "calibrate --from %s --base h200 --fit %s -o %s", files.table,
+             files.fit, files.out);
     expect_refused(&files, arguments, 1, ":3: value is 'nan'");
-    write_text(files.table, "suite,kernel,params,time_us,value,unit\nlatency,chase_l1,kb=16,0,39,cycles\nlatency,chase_l2bypassl1,kb=64,0,280,cycles\n");
+    write_text(files.table, "suite,kernel,params,time_us,value,unit\nlatency,chase_l1,kb=16,0,39,"
+                            "cycles\nlatency,chase_l2bypassl1,kb=64,0,280,cycles\n");
     expect_refused(&files, arguments, 1, "2 rows for 3 free values");
-    snprintf(arguments, sizeof arguments, "calibrate --from nowhere.csv --base h200 --fit %s -o %s", files.fit, files.out);
+    snprintf(arguments, sizeof arguments, "calibrate --from nowhere.csv --base h200 --fit %s -o %s",
+             files.fit, files.out);
     expect_refused(&files, arguments, 1, "nowhere.csv");
     remove_all(&files);
 }
@@ -251,10 +271,12 @@ Test(calibrate, a_base_outside_the_range_is_refused)
 {
     struct files files = files_named();
     char arguments[512], *text = profile_text("h200");
-    write_text(files.table, "suite,kernel,params,time_us,value,unit\nlatency,chase_l1,kb=16,0,39,cycles\nlatency,chase_l2bypassl1,kb=64,0,280,cycles\n");
+    write_text(files.table, "suite,kernel,params,time_us,value,unit\nlatency,chase_l1,kb=16,0,39,"
+                            "cycles\nlatency,chase_l2bypassl1,kb=64,0,280,cycles\n");
     write_fit(&files, "");
     profile_write(profile_set_number(text, "l1", "hit_latency", "60", "cycle"), files.base);
-    snprintf(arguments, sizeof arguments, "calibrate --from %s --base %s --fit %s -o %s", files.table, files.base, files.fit, files.out);
+    snprintf(arguments, sizeof arguments, "calibrate --from %s --base %s --fit %s -o %s", files.table,
+             files.base, files.fit, files.out);
     expect_refused(&files, arguments, 1, "l1.hit_latency is 60 cycle, outside the range 25..45");
     remove_all(&files);
 }

@@ -1,9 +1,9 @@
 /* The solver on models whose answer is known: t = a + n / b over sizes n, measured with a scatter of 0.5%. */
+#include "calib/fit.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <math.h>
 #include <string.h>
-#include "calib/fit.h"
 
 #define ROWS 24
 
@@ -14,7 +14,8 @@ struct line_model {
 };
 
 /* values: a [us], b [MB/us], and a third that does nothing. */
-static enum sim_status line_residuals(void *context, const double *values, double *residuals, struct sim_error *error)
+static enum sim_status line_residuals(void *context, const double *values, double *residuals,
+                                      struct sim_error *error)
 {
     struct line_model *model = context;
     for (size_t i = 0; i < 3; i++) {
@@ -50,25 +51,34 @@ static void make_rows(struct line_model *model, size_t outlier_every)
 
 static const struct fit_value wide[3] = { { 2, 1, 10 }, { 60, 10, 90 }, { 0.5, 0, 1 } };
 
-static enum sim_status solve(struct line_model *model, const struct fit_value *values, size_t value_count, uint32_t iterations,
-                             struct fit_solution *solution, struct sim_error *error)
+static enum sim_status solve(struct line_model *model, const struct fit_value *values, size_t value_count,
+                             uint32_t iterations, struct fit_solution *solution, struct sim_error *error)
 {
-    struct fit_problem problem = { .value_count = value_count, .row_count = ROWS, .values = values, .residuals = line_residuals,
-                                   .context = model, .iterations_max = iterations };
+    struct fit_problem problem = { .value_count = value_count,
+                                   .row_count = ROWS,
+                                   .values = values,
+                                   .residuals = line_residuals,
+                                   .context = model,
+                                   .iterations_max = iterations };
     return fit_solve(&problem, solution, error);
 }
 
 /* Callback of two values: the third is fixed. */
-static enum sim_status two_residuals(void *context, const double *values, double *residuals, struct sim_error *error)
+static enum sim_status two_residuals(void *context, const double *values, double *residuals,
+                                     struct sim_error *error)
 {
     double three[3] = { values[0], values[1], 0.5 };
     return line_residuals(context, three, residuals, error);
 }
 
-static enum sim_status solve_two(struct line_model *model, const struct fit_value *values, uint32_t iterations, struct fit_solution *solution,
-                                 struct sim_error *error)
+static enum sim_status solve_two(struct line_model *model, const struct fit_value *values,
+                                 uint32_t iterations, struct fit_solution *solution, struct sim_error *error)
 {
-    struct fit_problem problem = { .value_count = 2, .row_count = ROWS, .values = values, .residuals = two_residuals, .context = model,
+    struct fit_problem problem = { .value_count = 2,
+                                   .row_count = ROWS,
+                                   .values = values,
+                                   .residuals = two_residuals,
+                                   .context = model,
                                    .iterations_max = iterations };
     return fit_solve(&problem, solution, error);
 }
@@ -82,9 +92,11 @@ Test(fit, disturbed_values_return)
     cr_assert(eq(int, solve_two(&model, wide, 0, &solution, &error), SIM_OK), "%s", error.text);
     cr_expect(fabs(solution.value[0] / 4 - 1) < 0.05, "a = %g, made with 4", solution.value[0]);
     cr_expect(fabs(solution.value[1] / 30 - 1) < 0.05, "b = %g, made with 30", solution.value[1]);
-    cr_expect(solution.standard_error[0] > 0 && solution.standard_error[0] < 0.2, "std error %g", solution.standard_error[0]);
+    cr_expect(solution.standard_error[0] > 0 && solution.standard_error[0] < 0.2, "std error %g",
+              solution.standard_error[0]);
     /* A longer fixed part is made up by a higher rate, and both make the mid rows: a rise in a asks for a rise in b. */
-    cr_expect(solution.correlation[0][1] > 0 && solution.correlation[0][1] < 1, "correlation %g", solution.correlation[0][1]);
+    cr_expect(solution.correlation[0][1] > 0 && solution.correlation[0][1] < 1, "correlation %g",
+              solution.correlation[0][1]);
 }
 
 /* One row in six is three times too long: plain least squares would put b far off. */
@@ -98,7 +110,8 @@ Test(fit, outliers_are_resisted)
     cr_expect(fabs(solution.value[0] / 4 - 1) < 0.05, "a = %g, made with 4", solution.value[0]);
     cr_expect(fabs(solution.value[1] / 30 - 1) < 0.05, "b = %g, made with 30", solution.value[1]);
     for (size_t r = 0; r < ROWS; r++) {
-        cr_expect(eq(int, solution.weight[r] == 0, r % 6 == 3), "row %zu has weight %g", r, solution.weight[r]);
+        cr_expect(eq(int, solution.weight[r] == 0, r % 6 == 3), "row %zu has weight %g", r,
+                  solution.weight[r]);
     }
 }
 
@@ -111,9 +124,12 @@ Test(fit, bounds_are_never_passed)
     struct sim_error error = { 0 };
     make_rows(&model, 0);
     cr_assert(eq(int, solve_two(&model, narrow, 0, &solution, &error), SIM_OK), "%s", error.text);
-    cr_expect(model.seen_low[1] >= 10 && model.seen_high[1] <= 25, "tried %g..%g", model.seen_low[1], model.seen_high[1]);
-    cr_expect(model.seen_low[0] >= 1 && model.seen_high[0] <= 10, "tried %g..%g", model.seen_low[0], model.seen_high[0]);
-    cr_expect(solution.value[1] > 24 && solution.value[1] <= 25, "b = %g, should lean on its bound", solution.value[1]);
+    cr_expect(model.seen_low[1] >= 10 && model.seen_high[1] <= 25, "tried %g..%g", model.seen_low[1],
+              model.seen_high[1]);
+    cr_expect(model.seen_low[0] >= 1 && model.seen_high[0] <= 10, "tried %g..%g", model.seen_low[0],
+              model.seen_high[0]);
+    cr_expect(solution.value[1] > 24 && solution.value[1] <= 25, "b = %g, should lean on its bound",
+              solution.value[1]);
 }
 
 Test(fit, a_value_without_effect_is_named_and_kept)
@@ -172,9 +188,12 @@ Test(fit, senseless_problems_are_refused)
     struct sim_error error = { 0 };
     struct fit_value bad[2] = { { 2, 1, 10 }, { 95, 10, 90 } };
     make_rows(&model, 0);
-    cr_expect(eq(int, solve_two(&model, bad, 0, &solution, &error), SIM_BAD_ARGUMENT), "start above its range");
+    cr_expect(eq(int, solve_two(&model, bad, 0, &solution, &error), SIM_BAD_ARGUMENT),
+              "start above its range");
     bad[1] = (struct fit_value){ 10, 10, 10 };
     cr_expect(eq(int, solve_two(&model, bad, 0, &solution, &error), SIM_BAD_ARGUMENT), "empty range");
-    struct fit_problem few = { .value_count = 2, .row_count = 1, .values = wide, .residuals = two_residuals, .context = &model };
+    struct fit_problem few = {
+        .value_count = 2, .row_count = 1, .values = wide, .residuals = two_residuals, .context = &model
+    };
     cr_expect(eq(int, fit_solve(&few, &solution, &error), SIM_BAD_ARGUMENT), "fewer rows than values");
 }

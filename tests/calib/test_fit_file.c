@@ -1,4 +1,6 @@
 /* Fit files: what is read, which rows an entry takes, and each wrong input as one line that names file, line and key. */
+#include "calib/chosen_rows.h"
+#include "calib/fit_file.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
@@ -6,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "calib/chosen_rows.h"
-#include "calib/fit_file.h"
 
 static void write_text(const char *text, char path[64])
 {
@@ -25,10 +25,11 @@ static enum sim_status read_fit(const char *text, struct fit_file *fit, struct s
     return status;
 }
 
-static const char good[] = "{\"schema\": \"reckon.fit/1\", \"title\": \"two\", \"iterations\": 7,\n"
-                           "\"values\": [{\"key\": \"l2.hit_latency\", \"low\": 200, \"high\": 300}],\n"
-                           "\"rows\": [{\"suite\": \"gis\", \"kernel\": \"forward\", \"params\": \"run=1;D=32\"},\n"
-                           "{\"suite\": \"latency\", \"kernel\": \"chase_l1\"}]}";
+static const char good[] =
+    "{\"schema\": \"reckon.fit/1\", \"title\": \"two\", \"iterations\": 7,\n"
+    "\"values\": [{\"key\": \"l2.hit_latency\", \"low\": 200, \"high\": 300}],\n"
+    "\"rows\": [{\"suite\": \"gis\", \"kernel\": \"forward\", \"params\": \"run=1;D=32\"},\n"
+    "{\"suite\": \"latency\", \"kernel\": \"chase_l1\"}]}";
 
 Test(fit_file, entries_take_rows_that_hold_all_their_pairs)
 {
@@ -38,14 +39,18 @@ Test(fit_file, entries_take_rows_that_hold_all_their_pairs)
     cr_expect(eq(int, (int)fit.values[0].index, CHIP_NUMBER_l2_hit_latency));
     cr_expect(eq(u32, fit.iterations_max, 7));
     cr_expect(eq(sz, fit_file_entry_of(&fit, "gis", "forward", "D=32;rows=1000;run=1;n=2097152"), 0));
-    cr_expect(eq(sz, fit_file_entry_of(&fit, "gis", "forward", "D=32;rows=1000;run=16;n=2097152"), 2), "run=1 is no part of run=16");
+    cr_expect(eq(sz, fit_file_entry_of(&fit, "gis", "forward", "D=32;rows=1000;run=16;n=2097152"), 2),
+              "run=1 is no part of run=16");
     cr_expect(eq(sz, fit_file_entry_of(&fit, "gis", "forward", "D=320;rows=1000;run=1"), 2));
     cr_expect(eq(sz, fit_file_entry_of(&fit, "gis", "backward_atomic", "D=32;run=1"), 2));
-    cr_expect(eq(sz, fit_file_entry_of(&fit, "latency", "chase_l1", "kb=16"), 1), "no parameters take all rows");
+    cr_expect(eq(sz, fit_file_entry_of(&fit, "latency", "chase_l1", "kb=16"), 1),
+              "no parameters take all rows");
     fit_file_finish(&fit);
 }
 
-struct damage { char name[40], from[80], to[120], piece[60]; };
+struct damage {
+    char name[40], from[80], to[120], piece[60];
+};
 
 ParameterizedTestParameters(fit_file, wrong_input_is_one_line)
 {
@@ -58,9 +63,11 @@ ParameterizedTestParameters(fit_file, wrong_input_is_one_line)
         { "unknown key", "\"iterations\"", "\"steps\"", "steps" },
         { "no steps", "\"iterations\": 7", "\"iterations\": 0", "1..1000" },
         { "other schema", "reckon.fit/1", "reckon.fit/9", "schema" },
-        { "no values", "[{\"key\": \"l2.hit_latency\", \"low\": 200, \"high\": 300}]", "[]", "values must be a list" },
+        { "no values", "[{\"key\": \"l2.hit_latency\", \"low\": 200, \"high\": 300}]", "[]",
+          "values must be a list" },
         { "twice", "[{\"key\": \"l2.hit_latency\", \"low\": 200, \"high\": 300}]",
-          "[{\"key\":\"l2.ways\",\"low\":8,\"high\":16},{\"key\":\"l2.ways\",\"low\":8,\"high\":16}]", "twice" },
+          "[{\"key\":\"l2.ways\",\"low\":8,\"high\":16},{\"key\":\"l2.ways\",\"low\":8,\"high\":16}]",
+          "twice" },
         { "row without suite", "\"suite\": \"gis\", ", "", "suite must be there" },
         { "broken", "\"rows\"", "rows", ":" },
     };
@@ -76,7 +83,8 @@ ParameterizedTest(struct damage *c, fit_file, wrong_input_is_one_line)
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, c->to, at + strlen(c->from));
     cr_expect(ne(int, read_fit(text, &fit, &error), SIM_OK), "%s was accepted", c->name);
     cr_expect(strstr(error.text, c->piece) != NULL, "%s: \"%s\" lacks \"%s\"", c->name, error.text, c->piece);
-    cr_expect(strstr(error.text, "/tmp/reckon_fit_test_") != NULL, "%s: \"%s\" names no file", c->name, error.text);
+    cr_expect(strstr(error.text, "/tmp/reckon_fit_test_") != NULL, "%s: \"%s\" names no file", c->name,
+              error.text);
 }
 
 /* ---- tables */
@@ -86,8 +94,12 @@ static enum sim_status read_rows(const char *lines, struct chosen_rows *rows, st
     struct fit_file fit;
     char text[8192], path[64];
     const char *const paths[] = { path };
-    cr_assert(eq(int, read_fit("{\"schema\": \"reckon.fit/1\", \"values\": [{\"key\": \"l2.hit_latency\", \"low\": 200, \"high\": 300}],\n"
-                               "\"rows\": [{\"suite\": \"latency\", \"kernel\": \"chase_l1\"}]}", &fit, error), SIM_OK));
+    cr_assert(eq(int,
+                 read_fit("{\"schema\": \"reckon.fit/1\", \"values\": [{\"key\": \"l2.hit_latency\", "
+                          "\"low\": 200, \"high\": 300}],\n"
+                          "\"rows\": [{\"suite\": \"latency\", \"kernel\": \"chase_l1\"}]}",
+                          &fit, error),
+                 SIM_OK));
     snprintf(text, sizeof text, "suite,kernel,params,time_us,value,unit,observed\n%s", lines);
     write_text(text, path);
     enum sim_status status = chosen_rows_read(paths, 1, &fit, rows, error);
@@ -100,14 +112,19 @@ Test(chosen_rows, lines_are_kept_as_they_are)
 {
     struct chosen_rows rows;
     struct sim_error error = { 0 };
-    cr_assert(eq(int, read_rows("latency,chase_l1,kb=16,0.000,38.9,cycles,x=1\nlatency,other,kb=16,0,1,cycles,\n", &rows, &error), SIM_OK),
+    cr_assert(eq(int,
+                 read_rows("latency,chase_l1,kb=16,0.000,38.9,cycles,x=1\nlatency,other,kb=16,0,1,cycles,\n",
+                           &rows, &error),
+                 SIM_OK),
               "%s", error.text);
     cr_assert(eq(sz, rows.count, 1));
     cr_expect(eq(str, rows.line[0], "latency,chase_l1,kb=16,0.000,38.9,cycles,x=1"));
     chosen_rows_finish(&rows);
 }
 
-struct bad_row { char line[80], piece[40]; };
+struct bad_row {
+    char line[80], piece[40];
+};
 
 ParameterizedTestParameters(chosen_rows, wrong_input_is_one_line)
 {
