@@ -35,7 +35,12 @@ static uint64_t stream_trips(const struct stream *k, uint64_t first)
  *   read          12 instructions a trip: 4 index updates hide under the load, 8 (27 cycles) follow it
  *   read, narrow  10 instructions (occupancy only needs 8 of each 16 bytes, and loads 8): 27 cycles after the load
  *   write          8 instructions, 34 cycles; the branch waits until the store has read its registers
- *   copy          13 instructions: 15 cycles to the load, 17 from its return through the store to the branch */
+ *   copy          13 instructions: 15 cycles to the load, 17 from its return through the store to the branch
+ * A repeated sweep begins with the outer loop: 9 instructions to the test of the first element and 2 after the last, among
+ * them two constant loads, a convergence barrier and two branches; waves beyond the buffer's end run these alone. */
+#define SWEEP_ISSUE 11
+#define SWEEP_LATENCY (60 + KERNEL_SPECIAL_CYCLES)
+
 static void stream_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
                         struct wave_op *op)
 {
@@ -46,22 +51,30 @@ static void stream_next(const struct wave_program *program, const struct wave_wi
         wave_first_trip(window, state);
         state->pc = 1;
     }
+    if (trips == 0 && k->sweeps > 1 && state->trip < min_u64(k->sweeps, window->trip_limit)) {
+        op_begin(op, WAVE_COMPUTE, WAVE_NO_WAIT);
+        op_work(op, SWEEP_ISSUE, 0, SWEEP_LATENCY);
+        state->trip++;
+        return;
+    }
     if (state->trip >= min_u64(trips * k->sweeps, window->trip_limit)) {
         op_end(op);
         return;
     }
+    bool sweep_begins = k->sweeps > 1 && state->trip % trips == 0;
     uint64_t element = first + state->trip % trips * k->threads;
     uint64_t lanes = min_u64(stream_lanes(k, state->wave), k->elements - element);
     bool loads = state->pc == 1 && k->kind != STREAM_WRITE;
     if (!loads) {
         op_begin(op, WAVE_STORE, k->kind == STREAM_COPY ? 0 : WAVE_NO_WAIT);
-        op_work(op, 2, 6, k->kind == STREAM_COPY ? 9 : 26);
+        op_work(op, 2 + (sweep_begins ? SWEEP_ISSUE : 0), 6, (k->kind == STREAM_COPY ? 9 : 26) + (sweep_begins ? SWEEP_LATENCY : 0));
     } else if (k->kind == STREAM_COPY) {
         op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
         op_work(op, 1, 4, 10);
     } else {
         op_begin(op, WAVE_LOAD, 0);
-        op_work(op, 2, k->kind == STREAM_READ ? 10 : 8, k->kind == STREAM_READ ? 15 : 17);
+        op_work(op, 2 + (sweep_begins ? SWEEP_ISSUE : 0), k->kind == STREAM_READ ? 10 : 8,
+                (k->kind == STREAM_READ ? 15 : 17) + (sweep_begins ? SWEEP_LATENCY : 0));
         op->cache = WAVE_CACHE_L2;
     }
     op_span(op, (loads ? k->source : k->target) + element * ELEMENT, lanes * ELEMENT);
