@@ -280,3 +280,42 @@ Test(calibrate, a_base_outside_the_range_is_refused)
     expect_refused(&files, arguments, 1, "l1.hit_latency is 60 cycle, outside the range 25..45");
     remove_all(&files);
 }
+
+/* Of two measured rows the fit takes one: they stand in two halves of the suite's line. */
+Test(calibrate, accuracy_keeps_fitted_rows_apart)
+{
+    struct files files = files_named();
+    char folder[64], table[128], arguments[512], *out, *text;
+    snprintf(folder, sizeof folder, "/tmp/reckon_calib_%d", (int)getpid());
+    snprintf(table, sizeof table, "%s/latency.csv", folder);
+    snprintf(arguments, sizeof arguments, "mkdir %s", folder);
+    cr_assert(eq(int, system(arguments), 0));
+    write_text(table, "suite,kernel,params,time_us,value,unit\nlatency,chase_l1,kb=16,0,39,cycles\n"
+                      "latency,chase_l2bypassl1,kb=64,0,280,cycles\n");
+    write_text(files.fit, "{\"schema\": \"reckon.fit/1\", \"values\": [{\"key\": \"l1.hit_latency\", "
+                          "\"low\": 25, \"high\": 45}],\n"
+                          "\"rows\": [{\"suite\": \"latency\", \"kernel\": \"chase_l1\"}]}");
+    snprintf(arguments, sizeof arguments, "calibrate --accuracy %s --base h200 --fit %s -o %s", folder,
+             files.fit, files.out);
+    cr_assert(eq(int, run(&files, arguments, &out, &text), 0), "%s", text);
+    char *report = take_text(files.out);
+    const char *line = strstr(out, "| latency | 1 | ");
+    cr_assert(line != NULL, "%s", out);
+    double rest[3], fitted[3];
+    int fitted_rows = 0;
+    cr_assert(eq(int,
+                 sscanf(line, "| latency | 1 | %lf | %lf | %lf | %d | %lf | %lf | %lf |", &rest[0], &rest[1],
+                        &rest[2], &fitted_rows, &fitted[0], &fitted[1], &fitted[2]),
+                 7));
+    cr_expect(eq(int, fitted_rows, 1));
+    cr_expect(fabs(fabs(rest[2]) - rest[0]) < 1e-9 && fabs(rest[1] - rest[0]) < 1e-9,
+              "one row: median, p90 and |bias| are one figure");
+    cr_expect(ne(dbl, rest[0], fitted[0]));
+    cr_expect(strstr(report, "latency/chase_l1 kb=16 | 39 cycles") != NULL, "%s", report);
+    free(report);
+    free(out);
+    free(text);
+    unlink(table);
+    rmdir(folder);
+    remove_all(&files);
+}
