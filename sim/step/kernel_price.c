@@ -32,25 +32,6 @@ static void set_initial_cache(struct wave_program *program, enum harness_cache c
     }
 }
 
-static enum sim_status run_window(const struct kernel_price_machine *machine,
-                                  const struct kernel_price_request *request,
-                                  const struct wave_program *program, double core_mhz,
-                                  struct kernel_result *result, struct sim_error *error)
-{
-    struct chip_options options = { .engine = machine->engine,
-                                    .exact = request->exact,
-                                    .seed = machine->seed,
-                                    .core_mhz = core_mhz,
-                                    .window_requests = request->exact ? 0 : request->quick_requests };
-    enum sim_status status = chip_run(machine->chip, program, &options, result, error);
-    if (status == SIM_OK && options.window_requests > 0 &&
-        result->sampling_error > KERNEL_PRICE_QUICK_ERROR) {
-        options.window_requests = 0;
-        status = chip_run(machine->chip, program, &options, result, error);
-    }
-    return status;
-}
-
 /* Memory-bound kernels hold one clock, matrix-heavy ones another, which only the run itself tells: run, and run again at
  * the other clock when the first run says so. */
 static enum sim_status run_waves(const struct kernel_price_machine *machine,
@@ -58,18 +39,23 @@ static enum sim_status run_waves(const struct kernel_price_machine *machine,
                                  struct kernel_result *result, struct sim_error *error)
 {
     const struct chip_profile *chip = machine->chip;
+    struct chip_options options = { .engine = machine->engine,
+                                    .exact = request->exact,
+                                    .seed = machine->seed,
+                                    .window_requests = request->exact ? 0 : request->window_requests,
+                                    .core_mhz = chip->clock_core_memory_bound };
     if (request->cache == HARNESS_CACHE_PREDECESSOR && program->predecessor_bytes == 0) {
         return sim_fail(error, SIM_BAD_ARGUMENT,
                         "%s/%s does not say what its predecessor wrote: use clean, own or flushed",
                         request->suite, request->kernel);
     }
     set_initial_cache(program, request->cache);
-    enum sim_status status = run_window(machine, request, program, chip->clock_core_memory_bound, result,
-                                        error);
+    enum sim_status status = chip_run(chip, program, &options, result, error);
     double matrix_mhz = request->matrix_mhz > 0 ? request->matrix_mhz : chip->clock_core_max;
     if (status == SIM_OK && result->matrix_share > KERNEL_PRICE_MATRIX_HEAVY &&
-        matrix_mhz != chip->clock_core_memory_bound) {
-        status = run_window(machine, request, program, matrix_mhz, result, error);
+        matrix_mhz != options.core_mhz) {
+        options.core_mhz = matrix_mhz;
+        status = chip_run(chip, program, &options, result, error);
     }
     return status;
 }

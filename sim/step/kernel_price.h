@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KERNEL_PRICE_LAUNCHES_MAX (sizeof((struct kernel_plan *)0)->launches / sizeof(struct kernel_launch))
+#define KERNEL_PRICE_LAUNCHES_MAX 24(sizeof((struct kernel_plan *)0)->launches / sizeof(struct kernel_launch))
 
 struct kernel_price_machine { /* borrowed */
     const struct chip_profile *chip;
@@ -30,8 +30,7 @@ struct kernel_price_request {
     double matrix_mhz; /* core clock of kernels that keep the matrix units busy; 0: the highest */
     bool exact;
     uint64_t
-        quick_requests; /* try a window of so many line requests first, and the chip model's default one only where the
-                                 quick one's own error estimate is above KERNEL_PRICE_QUICK_ERROR; 0: default at once */
+        window_requests; /* line requests to simulate before extrapolating; 0: the chip model's default */
 };
 
 struct kernel_price {
@@ -63,8 +62,6 @@ double kernel_price_measured_us(const struct kernel_price *price, const struct c
 
 /* The table's value for a time; false when the kernel has none. `time_us` is as the table has it (per call or whole). */
 bool kernel_price_value(const struct kernel_price *price, double time_us, double *value);
-
-#define KERNEL_PRICE_QUICK_ERROR 0.02
 
 /* A kernel is held by the matrix units, and by the clock they allow, above this mean utilisation. */
 #define KERNEL_PRICE_MATRIX_HEAVY 0.3

@@ -20,9 +20,11 @@
 
 #define ASSUMPTIONS_SHOWN 3 /* per program */
 
-/* First window of a kernel of a step, which has a hundred distinct ones. Sparse kernels are within 3% of an exact run at it;
- * bulk ones of few rounds are not, and their error estimate sends them to the default window. */
+/* First window of a kernel of a step, which has a hundred distinct ones: sparse kernels are within 3% of an exact run at it;
+ * bulk ones of few rounds are not. Those whose own error estimate may move the step by more than the share below are run
+ * again at the chip model's default window. */
 #define QUICK_REQUESTS 300000
+#define STEP_ERROR_SHARE 0.0005
 
 struct node_pricing {                    /* of one device node */
     struct kernel_price_request request; /* program, or the stand-in copy of a kernel priced by bytes */
@@ -94,7 +96,7 @@ static void request_by_bytes(struct node_pricing *pricing, const struct graph_no
     double elements = ceil((node->bytes_read + node->bytes_written) / 8);
     snprintf(pricing->params, sizeof pricing->params, "n=%.0f;dtype=fp32", fmax(elements, 1));
     pricing->request = (struct kernel_price_request){
-        .suite = "pointwise", .kernel = "copy", .params = pricing->params, .quick_requests = QUICK_REQUESTS
+        .suite = "pointwise", .kernel = "copy", .params = pricing->params, .window_requests = QUICK_REQUESTS
     };
     pricing->has_request = true;
     pricing->priced = RECKON_PRICED_BYTES;
@@ -125,7 +127,7 @@ static void request_kernel(const struct prediction_build *build, struct node_pri
             params = pricing->params;
         }
         pricing->request = (struct kernel_price_request){
-            .suite = node->suite, .kernel = kernel, .params = params, .quick_requests = QUICK_REQUESTS
+            .suite = node->suite, .kernel = kernel, .params = params, .window_requests = QUICK_REQUESTS
         };
         pricing->has_request = true;
         pricing->priced = RECKON_PRICED_PROGRAM;
@@ -170,6 +172,69 @@ static enum sim_status demote_refused(struct prediction_build *build, struct sim
         demoted = true;
     }
     return demoted ? price_requests(build, error) : SIM_OK;
+}
+
+struct price_weight {
+    const struct kernel_price *price;
+    double us; /* of all nodes with this price */
+};
+
+static int by_price(const void *a, const void *b)
+{
+    const struct price_weight *x = a, *y = b;
+    return x->price < y->price ? -1 : x->price > y->price;
+}
+
+/* Time of all nodes that share a price, one entry a price, by address; only looked up, so the order shows nowhere. */
+static size_t weigh_prices(const struct prediction_build *build, struct price_weight *weights,
+                           double *total_us)
+{
+    size_t count = 0, merged = 0;
+    *total_us = 0;
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        if (build->nodes[i].has_request) {
+            const struct kernel_price *price = session_price_of(build->reckon, build->device,
+                                                                &build->nodes[i].request);
+            weights[count++] = (struct price_weight){ price, price->device_us };
+            *total_us += price->device_us;
+        }
+    }
+    qsort(weights, count, sizeof weights[0], by_price);
+    for (size_t i = 0; i < count; i++) {
+        if (merged > 0 && weights[merged - 1].price == weights[i].price) {
+            weights[merged - 1].us += weights[i].us;
+        } else {
+            weights[merged++] = weights[i];
+        }
+    }
+    return merged;
+}
+
+/* The kernels whose quick window leaves too much doubt for their weight in the step, again at the default window. */
+static enum sim_status refine_prices(struct prediction_build *build, struct sim_error *error)
+{
+    double total_us = 0;
+    bool refined = false;
+    struct price_weight *weights = malloc((build->graph->node_count + 1) * sizeof *weights);
+    if (weights == NULL) {
+        return sim_fail(error, SIM_NO_MEMORY, "no memory to weigh %zu nodes", build->graph->node_count);
+    }
+    size_t count = weigh_prices(build, weights, &total_us);
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        if (!build->nodes[i].has_request) {
+            continue;
+        }
+        struct price_weight key = { session_price_of(build->reckon, build->device, &build->nodes[i].request),
+                                    0 };
+        const struct price_weight *weight = bsearch(&key, weights, count, sizeof weights[0], by_price);
+        SIM_ASSERT(weight != NULL, "node %zu has no weight", i);
+        if (weight->us * key.price->result.sampling_error > STEP_ERROR_SHARE * total_us) {
+            build->nodes[i].request.window_requests = 0;
+            refined = true;
+        }
+    }
+    free(weights);
+    return refined ? price_requests(build, error) : SIM_OK;
 }
 
 static double flops_us(const struct chip_profile *chip, const struct graph_node *node)
@@ -337,6 +402,9 @@ static enum sim_status price_all(struct prediction_build *build, struct sim_erro
     enum sim_status status = price_requests(build, error);
     if (status == SIM_OK) {
         status = demote_refused(build, error);
+    }
+    if (status == SIM_OK) {
+        status = refine_prices(build, error);
     }
     return status == SIM_OK ? fill_prices(build, error) : status;
 }
