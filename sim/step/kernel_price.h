@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KERNEL_PRICE_LAUNCHES_MAX 24(sizeof((struct kernel_plan *)0)->launches / sizeof(struct kernel_launch))
+#define KERNEL_PRICE_LAUNCHES_MAX (sizeof((struct kernel_plan *)0)->launches / sizeof(struct kernel_launch))
 
 struct kernel_price_machine { /* borrowed */
     const struct chip_profile *chip;
@@ -29,8 +29,7 @@ struct kernel_price_request {
     enum harness_cache cache;
     double matrix_mhz; /* core clock of kernels that keep the matrix units busy; 0: the highest */
     bool exact;
-    uint64_t
-        window_requests; /* line requests to simulate before extrapolating; 0: the chip model's default */
+    uint64_t window_requests; /* line requests simulated before extrapolating; 0: the chip model's default */
 };
 
 struct kernel_price {
