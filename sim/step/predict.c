@@ -23,8 +23,9 @@
 /* First window of a kernel of a step, which has a hundred distinct ones: sparse kernels are within 3% of an exact run at it;
  * bulk ones of few rounds are not. Those whose own error estimate may move the step by more than the share below are run
  * again at the chip model's default window. */
-#define QUICK_REQUESTS 300000
-#define STEP_ERROR_SHARE 0.0005
+#define QUICK_REQUESTS 100000
+#define REFINED_REQUESTS 500000
+#define STEP_ERROR_SHARE 0.002
 
 struct node_pricing {                    /* of one device node */
     struct kernel_price_request request; /* program, or the stand-in copy of a kernel priced by bytes */
@@ -210,7 +211,7 @@ static size_t weigh_prices(const struct prediction_build *build, struct price_we
     return merged;
 }
 
-/* The kernels whose quick window leaves too much doubt for their weight in the step, again at the default window. */
+/* The kernels whose quick window leaves too much doubt for their weight in the step, again at a wider window. */
 static enum sim_status refine_prices(struct prediction_build *build, struct sim_error *error)
 {
     double total_us = 0;
@@ -229,7 +230,7 @@ static enum sim_status refine_prices(struct prediction_build *build, struct sim_
         const struct price_weight *weight = bsearch(&key, weights, count, sizeof weights[0], by_price);
         SIM_ASSERT(weight != NULL, "node %zu has no weight", i);
         if (weight->us * key.price->result.sampling_error > STEP_ERROR_SHARE * total_us) {
-            build->nodes[i].request.window_requests = 0;
+            build->nodes[i].request.window_requests = REFINED_REQUESTS;
             refined = true;
         }
     }
