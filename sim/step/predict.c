@@ -22,7 +22,7 @@
 
 /* First window of a kernel of a step, which has a hundred distinct ones: sparse kernels are within 3% of an exact run at it;
  * bulk ones of few rounds are not. Those whose own error estimate may move the step by more than the share below are run
- * again at the chip model's default window. */
+ * again at a wider one. */
 #define QUICK_REQUESTS 100000
 #define REFINED_REQUESTS 500000
 #define STEP_ERROR_SHARE 0.002

@@ -38,8 +38,8 @@ static uint64_t stream_trips(const struct stream *k, uint64_t first)
  *   copy          13 instructions: 15 cycles to the load, 17 from its return through the store to the branch
  * A repeated sweep begins with the outer loop: 9 instructions to the test of the first element and 2 after the last, among
  * them two constant loads, a convergence barrier and two branches; waves beyond the buffer's end run these alone. */
-#define SWEEP_ISSUE 11
-#define SWEEP_LATENCY (60 + KERNEL_SPECIAL_CYCLES)
+#define SWEEP_ISSUE 11u
+#define SWEEP_LATENCY (60u + KERNEL_SPECIAL_CYCLES)
 
 static void stream_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
                         struct wave_op *op)
@@ -67,14 +67,15 @@ static void stream_next(const struct wave_program *program, const struct wave_wi
     bool loads = state->pc == 1 && k->kind != STREAM_WRITE;
     if (!loads) {
         op_begin(op, WAVE_STORE, k->kind == STREAM_COPY ? 0 : WAVE_NO_WAIT);
-        op_work(op, 2 + (sweep_begins ? SWEEP_ISSUE : 0), 6, (k->kind == STREAM_COPY ? 9 : 26) + (sweep_begins ? SWEEP_LATENCY : 0));
+        op_work(op, 2 + (sweep_begins ? SWEEP_ISSUE : 0), 6,
+                (k->kind == STREAM_COPY ? 9u : 26u) + (sweep_begins ? SWEEP_LATENCY : 0));
     } else if (k->kind == STREAM_COPY) {
         op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
         op_work(op, 1, 4, 10);
     } else {
         op_begin(op, WAVE_LOAD, 0);
         op_work(op, 2 + (sweep_begins ? SWEEP_ISSUE : 0), k->kind == STREAM_READ ? 10 : 8,
-                (k->kind == STREAM_READ ? 15 : 17) + (sweep_begins ? SWEEP_LATENCY : 0));
+                (k->kind == STREAM_READ ? 15u : 17u) + (sweep_begins ? SWEEP_LATENCY : 0));
         op->cache = WAVE_CACHE_L2;
     }
     op_span(op, (loads ? k->source : k->target) + element * ELEMENT, lanes * ELEMENT);
