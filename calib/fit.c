@@ -21,8 +21,11 @@
 #define UNIDENTIFIED 0.5  /* of the range: a direction known no better is not known */
 #define SLOPE_REACH \
     0.15 /* of the range: slopes hold this far from where they were taken; they are what a fit costs */
+#define FRESH 0.03 /* of the range: slopes so near are the point's own; a fit ends on no others */
+#define NEAR_BOUND \
+    0.15 /* of the range: a value here that is pushed outwards only creeps on and counts as on its bound */
 #define LEFT_OVER_MAX \
-    0.3 /* share of the squared residuals that lies along free values, above which a stop is no minimum */
+    1.0 /* what a further step promises, over what scatter alone would promise, above which a stop is no minimum */
 
 /* A value v between low and high is fitted as p: v = low + (high - low) share(p). */
 struct solver {
@@ -229,42 +232,49 @@ static void set_weights(const struct solver *solver, gsl_vector *weights)
     }
 }
 
-/* Share of the squared residuals that the linear model at `shares` could still remove: 0 at a minimum. */
-static enum sim_status left_over_at(struct solver *solver, const double *shares, double *left_over)
+/* Whether a value that is on or near a bound is pushed outwards, where there is nothing to gain. */
+static bool leans_on_bound(const struct solver *solver, const double *residuals, double share, size_t a)
+{
+    double push = 0; /* downhill */
+    for (size_t r = 0; r < solver->problem->row_count; r++) {
+        push -= solver->weight[r] * residuals[r] * solver->slope[r][a];
+    }
+    return (share < NEAR_BOUND && push < 0) || (share > 1 - NEAR_BOUND && push > 0);
+}
+
+/* Bates and Watts' relative offset: the part of the residuals that the linear model could still remove, against the part that
+ * it could not, each by its degrees of freedom. 0 at a minimum; 1: a full step is as long as the values are uncertain. */
+static double offset_of(const struct solver *solver, const double *shares, const double *residuals)
 {
     size_t rows = solver->problem->row_count, count = solver->active_count;
-    double residuals[FIT_ROWS_MAX], total = 0, along = 0;
+    double total = 0, along = 0;
     gsl_matrix *slope = gsl_matrix_alloc(rows, count), *v = gsl_matrix_alloc(count, count);
     gsl_vector *s = gsl_vector_alloc(count), *work = gsl_vector_alloc(count);
-    if (rows_at(solver, shares, residuals) == SIM_OK &&
-        slopes_near(solver, shares, SLOPE_REACH / 3) == SIM_OK) {
+    for (size_t a = 0; a < count; a++) {
+        double free = leans_on_bound(solver, residuals, shares[a], a) ? 0 : 1;
         for (size_t r = 0; r < rows; r++) {
-            double root = sqrt(solver->weight[r]);
-            residuals[r] *= root;
-            total += residuals[r] * residuals[r];
-            for (size_t a = 0; a < count;
-                 a++) { /* a value on a bound can move inwards alone; its slope counts less there */
-                gsl_matrix_set(slope, r, a, solver->slope[r][a] * root * shares[a] * (1 - shares[a]) * 4);
-            }
+            gsl_matrix_set(slope, r, a, solver->slope[r][a] * sqrt(solver->weight[r]) * free);
         }
-        gsl_linalg_SV_decomp(slope, v, s, work);
-        for (size_t a = 0; a < count; a++) {
-            double dot = 0;
-            for (size_t r = 0; r < rows; r++) {
-                dot += gsl_matrix_get(slope, r, a) * residuals[r];
-            }
-            /* Directions that the prior holds do not count. */
-            double hold = gsl_vector_get(s, a) * gsl_vector_get(s, a) /
-                          (gsl_vector_get(s, a) * gsl_vector_get(s, a) + 16 * PRIOR * PRIOR);
-            along += dot * dot * hold;
+    }
+    gsl_linalg_SV_decomp(slope, v, s, work);
+    for (size_t r = 0; r < rows; r++) {
+        total += solver->weight[r] * residuals[r] * residuals[r];
+    }
+    for (size_t a = 0; a < count; a++) {
+        double dot = 0, singular = gsl_vector_get(s, a);
+        for (size_t r = 0; r < rows; r++) {
+            dot += gsl_matrix_get(slope, r, a) * residuals[r] * sqrt(solver->weight[r]);
         }
-        *left_over = total > (double)rows * SCATTER_MIN * SCATTER_MIN ? along / total : 0;
+        along += dot * dot * singular * singular /
+                 (singular * singular + PRIOR * PRIOR); /* the prior holds the others */
     }
     gsl_matrix_free(slope);
     gsl_matrix_free(v);
     gsl_vector_free(s);
     gsl_vector_free(work);
-    return solver->status;
+    double freedom = rows > count ? (double)(rows - count) : 1;
+    double rest = fmax(total - along, (double)rows * SCATTER_MIN * SCATTER_MIN);
+    return sqrt(along / (double)count / (rest / freedom));
 }
 
 static enum sim_status not_converged(const struct solver *solver, const char *why)
@@ -286,7 +296,7 @@ static enum sim_status rounds(struct solver *solver, gsl_multifit_nlinear_worksp
                                         .n = problem->row_count + solver->active_count,
                                         .p = solver->active_count,
                                         .params = solver };
-    double before[FIT_VALUES_MAX], left_over = 0;
+    double before[FIT_VALUES_MAX];
     for (bool first = true;; first = false) {
         for (size_t a = 0; a < solver->active_count; a++) {
             gsl_vector_set(x, a, logit(fmin(fmax(shares[a], 1e-6), 1 - 1e-6)));
@@ -302,16 +312,16 @@ static enum sim_status rounds(struct solver *solver, gsl_multifit_nlinear_worksp
         reweight(solver, residuals, scatter_of(residuals, problem->row_count, solver->active_count));
         if (!first && end != ROUND_UNFINISHED &&
             largest_move(before, shares, solver->active_count) < SETTLED) {
-            break;
+            if (largest_move(shares, solver->slope_at, solver->active_count) <= FRESH) {
+                break;
+            }
+            solver->has_slope = false; /* perhaps only the old slopes have nothing left to offer */
         }
         if (solver->iterations >= iterations_max) {
             return not_converged(solver, "values still move");
         }
     }
-    if (left_over_at(solver, shares, &left_over) != SIM_OK) {
-        return solver->status;
-    }
-    return left_over > LEFT_OVER_MAX
+    return offset_of(solver, shares, residuals) > LEFT_OVER_MAX
                ? not_converged(solver, "no step helps, though the errors follow the free values,")
                : SIM_OK;
 }
@@ -360,7 +370,7 @@ static enum sim_status identify(struct solver *solver, const double *shares, dou
                                       gsl_vector_alloc(count),
                                       count - 1,
                                       INFINITY };
-    if (slopes_near(solver, shares, SLOPE_REACH / 3) != SIM_OK) {
+    if (slopes_near(solver, shares, FRESH) != SIM_OK) {
         return solver->status;
     }
     for (size_t r = 0; r < rows; r++) {

@@ -74,7 +74,11 @@ static void print_values(const struct calibration *calibration)
         } else {
             printf("%10s %10s ", "kept", "-");
         }
-        printf(" %-9s %g..%g\n", chip_number_unit(value->index), value->low, value->high);
+        double edge = 0.05 * (value->high - value->low);
+        bool on_bound = solution->identified[i] &&
+                        (solution->value[i] < value->low + edge || solution->value[i] > value->high - edge);
+        printf(" %-9s %g..%g%s\n", chip_number_unit(value->index), value->low, value->high,
+               on_bound ? ", at its end" : "");
     }
 }
 

@@ -159,6 +159,55 @@ Test(fit, two_steps_do_not_converge)
     cr_expect(strstr(error.text, "does not converge") != NULL, "%s", error.text);
 }
 
+/* Every row errs by 10% at the kink and more on either side, while differences across it say that a step up helps. */
+static enum sim_status kinked(void *context, const double *values, double *residuals, struct sim_error *error)
+{
+    (void)context;
+    (void)error;
+    for (size_t r = 0; r < ROWS; r++) {
+        double away = values[0] - 0.5;
+        residuals[r] = 0.1 + 0.001 * sin((double)r) + (away < 0 ? -4 * away : 0.2 * away);
+    }
+    return SIM_OK;
+}
+
+Test(fit, a_stop_at_a_kink_is_no_convergence)
+{
+    static const struct fit_value value = { 0.3, 0, 1 };
+    struct fit_solution solution;
+    struct sim_error error = { 0 };
+    struct fit_problem problem = {
+        .value_count = 1, .row_count = ROWS, .values = &value, .residuals = kinked
+    };
+    cr_expect(eq(int, fit_solve(&problem, &solution, &error), SIM_UNSUPPORTED));
+    cr_expect(strstr(error.text, "does not converge") != NULL, "%s", error.text);
+}
+
+/* A simulator's answers jump by a few tenths of a percent: here by 0.4% with the last digits of the values. */
+static enum sim_status jumpy(void *context, const double *values, double *residuals, struct sim_error *error)
+{
+    enum sim_status status = two_residuals(context, values, residuals, error);
+    for (size_t r = 0; r < ROWS; r++) {
+        residuals[r] += 0.004 * sin(1e5 * (values[0] + values[1]) + 11.0 * (double)r);
+    }
+    return status;
+}
+
+Test(fit, answers_that_jump_are_fitted)
+{
+    static const struct fit_value narrow[2] = { { 3.5, 3, 5 }, { 34, 24, 36 } };
+    struct line_model model;
+    struct fit_solution solution;
+    struct sim_error error = { 0 };
+    make_rows(&model, 6);
+    struct fit_problem problem = {
+        .value_count = 2, .row_count = ROWS, .values = narrow, .residuals = jumpy, .context = &model
+    };
+    cr_assert(eq(int, fit_solve(&problem, &solution, &error), SIM_OK), "%s", error.text);
+    cr_expect(fabs(solution.value[0] / 4 - 1) < 0.05, "a = %g, made with 4", solution.value[0]);
+    cr_expect(fabs(solution.value[1] / 30 - 1) < 0.05, "b = %g, made with 30", solution.value[1]);
+}
+
 Test(fit, an_error_of_the_model_ends_it)
 {
     struct line_model model;
