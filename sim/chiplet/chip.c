@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "sim/chiplet/executor_internal.h"
+#include "sim/chiplet/reference_internal.h"
 
 #define DEFAULT_WINDOW_REQUESTS 1500000u
 #define LONGEST_WAVE_TRIPS 2000u /* of a wave that may bound the kernel alone: simulated, then scaled */
@@ -69,8 +70,9 @@ static struct plan make_plan(struct executor *executor, const struct package *pa
         return plan;
     }
     double count = ceil(window_units / units_per_workgroup);
-    if (count < 3.0 * (double)round) {
-        count = 3.0 * (double)round;
+    double rounds = options->window_requests > 0 && options->window_requests < DEFAULT_WINDOW_REQUESTS ? 2 : 3;
+    if (count < rounds * (double)round) {
+        count = rounds * (double)round;
     }
     if (count >= (double)program->workgroups) {
         plan.run.units_expected = program->work_units_total;
@@ -114,8 +116,8 @@ static void warm_own(struct executor *executor, const struct package *package, c
                      const struct chip_options *options, double share)
 {
     uint64_t limit = warm_requests(package);
-    if (options->window_requests > 0 && limit > 2 * options->window_requests) {
-        limit = 2 * options->window_requests; /* a quick look warms in proportion */
+    if (options->window_requests > 0 && limit > options->window_requests) {
+        limit = options->window_requests; /* a quick look warms in proportion */
     }
     struct run_request request = whole(program, share);
     double total = (double)program->work_units_total * plan->requests_per_unit;
@@ -209,8 +211,23 @@ static double steady_ticks_per_unit(const struct run_outcome *outcome, double *e
     return rate;
 }
 
+/* The executor plans and warms caches for either engine; `reference`, where it is not NULL, runs what is timed. */
+struct engine {
+    struct executor *executor;
+    struct reference *reference;
+};
+
+static void engine_run(const struct engine *engine, const struct run_request *request, struct run_outcome *outcome)
+{
+    if (engine->reference != NULL) {
+        reference_run(engine->reference, request, outcome);
+    } else {
+        executor_run(engine->executor, request, outcome);
+    }
+}
+
 /* The time of one wave far longer than the others, alone on the package: its chain may bound the kernel. */
-static sim_ticks longest_wave_time(struct executor *executor, const struct wave_program *program, double share)
+static sim_ticks longest_wave_time(const struct engine *engine, const struct wave_program *program, double share)
 {
     struct run_request request = { .first_workgroup = program->longest_wave_workgroup, .workgroup_count = 1, .unit_share = share,
                                    .window = { 0, UINT64_MAX }, .one_wave_only = true, .one_wave = program->longest_wave_index };
@@ -219,9 +236,9 @@ static sim_ticks longest_wave_time(struct executor *executor, const struct wave_
     struct run_outcome short_run;
     struct run_outcome long_run;
     request.window.trip_limit = half > 0 ? half : 1;
-    executor_run(executor, &request, &short_run);
+    engine_run(engine, &request, &short_run);
     request.window.trip_limit = 2 * request.window.trip_limit;
-    executor_run(executor, &request, &long_run);
+    engine_run(engine, &request, &long_run);
     double per_trip = (double)(long_run.end - short_run.end) / (double)request.window.trip_limit * 2;
     double rest = trips > request.window.trip_limit ? (double)(trips - request.window.trip_limit) : 0;
     return long_run.end + (sim_ticks)(per_trip * rest);
@@ -292,10 +309,10 @@ static void fill_result(struct kernel_result *result, const struct package *pack
     result->simulated_wave_ops = outcome->wave_ops;
 }
 
-static double run_plan(struct executor *executor, struct package *package, const struct wave_program *program, const struct plan *plan,
+static double run_plan(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan,
                        struct run_outcome *outcome, double *error)
 {
-    executor_run(executor, &plan->run, outcome);
+    engine_run(engine, &plan->run, outcome);
     double ticks = (double)outcome->end;
     *error = 0;
     if (plan->cut == CUT_NONE) {
@@ -318,7 +335,7 @@ static double run_plan(struct executor *executor, struct package *package, const
         request.units_expected = (uint64_t)((double)plan->run.units_expected * share);
         struct run_outcome partial;
         package_reset_timing(package);
-        executor_run(executor, &request, &partial);
+        engine_run(engine, &request, &partial);
         package->traffic = kept;
         double ignored = 0;
         double partial_rest = plan->units_of_run_full * share - (double)partial.units;
@@ -327,7 +344,7 @@ static double run_plan(struct executor *executor, struct package *package, const
     return round * plan->rounds + last;
 }
 
-static enum sim_status run_fast(const struct chip_profile *profile, const struct wave_program *program, const struct chip_options *options,
+static enum sim_status run_engine(const struct chip_profile *profile, const struct wave_program *program, const struct chip_options *options,
                                 struct kernel_result *result, struct sim_error *error)
 {
     struct occupancy occupancy;
@@ -339,11 +356,15 @@ static enum sim_status run_fast(const struct chip_profile *profile, const struct
     double share = options->available_unit_share > 0 ? options->available_unit_share : 1;
     struct package *package = package_create(profile, mhz);
     struct executor *executor = executor_create(package, program, &occupancy);
+    struct engine engine = { executor, NULL };
+    if (options->engine == CHIP_ENGINE_REFERENCE) {
+        engine.reference = reference_create(package, program, &occupancy);
+    }
     struct plan plan = make_plan(executor, package, program, &occupancy, options, share);
     prepare_caches(executor, package, program, &plan, options, share);
     struct run_outcome outcome;
     double sampling_error = 0;
-    double ticks = run_plan(executor, package, program, &plan, &outcome, &sampling_error);
+    double ticks = run_plan(&engine, package, program, &plan, &outcome, &sampling_error);
     double scale = outcome.units > 0 ? (double)program->work_units_total / (double)outcome.units : 1;
     if (plan.cut == CUT_NONE) {
         scale = 1;
@@ -363,7 +384,7 @@ static enum sim_status run_fast(const struct chip_profile *profile, const struct
     if (plan.cut != CUT_NONE && program->longest_wave_trips > 0) {
         struct package_traffic kept = package->traffic;
         package_reset_timing(package);
-        double chain = (double)longest_wave_time(executor, program, share);
+        double chain = (double)longest_wave_time(&engine, program, share);
         package->traffic = kept;
         if (chain > ticks) {
             result->duration_us = chain * 1e-9;
@@ -374,6 +395,7 @@ static enum sim_status run_fast(const struct chip_profile *profile, const struct
             result->limiter = KERNEL_STAGE_LATENCY;
         }
     }
+    reference_destroy(engine.reference);
     executor_destroy(executor);
     package_destroy(package);
     return SIM_OK;
@@ -385,8 +407,5 @@ enum sim_status chip_run(const struct chip_profile *profile, const struct wave_p
     SIM_ASSERT(program->workgroups > 0 && program->waves_per_workgroup > 0, "%s: %llu workgroups of %u waves", program->name,
                (unsigned long long)program->workgroups, program->waves_per_workgroup);
     SIM_ASSERT(program->work_units_total > 0, "%s: no work units", program->name);
-    if (options->engine == CHIP_ENGINE_REFERENCE) {
-        return sim_fail(error, SIM_UNSUPPORTED, "--chip-engine reference: not built yet; valid: fast");
-    }
-    return run_fast(profile, program, options, result, error);
+    return run_engine(profile, program, options, result, error);
 }

@@ -667,6 +667,7 @@ static void read_lookup(struct reference *reference, void *object)
     uint32_t *entry = tags_touch(l2_set(package, request->near, request->place.set), request->place.tag);
     if (entry != NULL && (TAGS_VALID(*entry) & request->mask) == request->mask) {
         package->traffic.l2_hits++;
+        package->traffic.near_hits++;
         if (!wait_for_fill(reference, request->line, request->near, request->mask, read_leaves, request)) {
             read_leaves(reference, request);
         }
@@ -733,6 +734,7 @@ static void read_at_slice(struct reference *reference, void *object)
     request->blame.l2 += start - reference->now;
     package->traffic.slice_busy += package->slice_read[sectors];
     package->traffic.l2_requests++;
+    package->traffic.near_loads++;
     package->traffic.l2_bytes += (uint64_t)sectors << package->sector_shift;
     schedule(reference, start, read_lookup, request);
 }
