@@ -1057,10 +1057,11 @@ static void measure_utilisation(struct executor *executor, struct run_outcome *o
         u[KERNEL_STAGE_L1] = busier(u[KERNEL_STAGE_L1], unit->fill.busy, span);
         u[KERNEL_STAGE_L1] = busier(u[KERNEL_STAGE_L1], unit->lds.busy, span);
     }
-    enum kernel_stage slice_stage = KERNEL_STAGE_L2;
+    /* the part of a slice's work that is atomics counts as atomics */
     for (uint32_t i = 0; i < package->slices; i++) {
         sim_ticks atomic = package->atomics_at_memory ? 0 : package->atomics.fronts[i].busy;
-        u[slice_stage] = busier(u[slice_stage], package->slice[i].busy - atomic > 0 ? package->slice[i].busy - atomic : 0, span);
+        sim_ticks cache = package->slice[i].busy > atomic ? package->slice[i].busy - atomic : 0;
+        u[KERNEL_STAGE_L2] = busier(u[KERNEL_STAGE_L2], cache, span);
     }
     for (uint32_t i = 0; i < package->atomics.slice_count; i++) {
         u[KERNEL_STAGE_ATOMIC] = busier(u[KERNEL_STAGE_ATOMIC], package->atomics.fronts[i].busy, span);
@@ -1069,7 +1070,9 @@ static void measure_utilisation(struct executor *executor, struct run_outcome *o
         u[KERNEL_STAGE_ATOMIC] = busier(u[KERNEL_STAGE_ATOMIC], package->atomics.arithmetic[i].busy, span);
     }
     for (uint32_t i = 0; i < package->channels; i++) {
-        u[KERNEL_STAGE_MALL] = busier(u[KERNEL_STAGE_MALL], package->mall_slice[i].busy, span);
+        sim_ticks atomic = package->atomics_at_memory ? package->atomics.fronts[i].busy : 0;
+        sim_ticks cache = package->mall_slice[i].busy > atomic ? package->mall_slice[i].busy - atomic : 0;
+        u[KERNEL_STAGE_MALL] = busier(u[KERNEL_STAGE_MALL], cache, span);
         u[KERNEL_STAGE_HBM] = busier(u[KERNEL_STAGE_HBM], package->hbm[i].data.busy, span);
         u[KERNEL_STAGE_HBM] = busier(u[KERNEL_STAGE_HBM], package->hbm[i].activate.busy, span);
     }
