@@ -142,7 +142,7 @@ struct reference {
     struct wave *waves;
     struct slot *slots;
     uint32_t slot_count;
-    struct strict_server *dispatchers, *slices, *links, *mall_slices, *arithmetic;
+    struct strict_server *dispatchers, *slices, *links, *mall_servers, *arithmetic;
     uint32_t dispatcher_count, arithmetic_count;
     struct channel *channels;
     uint64_t next_workgroup, *next_of_group, end_workgroup;
@@ -482,7 +482,7 @@ static void memory_write(struct reference *reference, const struct line_place *p
         return;
     }
     *mall_entry(reference, place) |= mask << 4 | mask;
-    serve(reference, &reference->mall_slices[place->channel], package->mall_service);
+    serve(reference, &reference->mall_servers[place->channel], package->mall_service);
     package->traffic.mall_bytes += (uint64_t)__builtin_popcount(mask) << package->sector_shift;
 }
 
@@ -523,7 +523,7 @@ static void memory_side(struct reference *reference, void *object)
         fetch_from_channel(reference, request);
         return;
     }
-    sim_ticks found = serve(reference, &reference->mall_slices[request->place.channel], package->mall_service) + package->mall_extra;
+    sim_ticks found = serve(reference, &reference->mall_servers[request->place.channel], package->mall_service) + package->mall_extra;
     request->blame.mall += found - reference->now;
     package->traffic.mall_requests++;
     package->traffic.mall_bytes += (uint64_t)__builtin_popcount(request->wanted) << package->sector_shift;
@@ -857,7 +857,7 @@ static void atomic_execute(struct reference *reference, void *object)
     end_fill(reference, packet, FILL_HOME);
     uint32_t blocks = package->line_bytes / package->atomics.rates.block_bytes;
     uint32_t where = package->atomics_at_memory ? packet->place.channel : packet->home;
-    struct strict_server *queue = package->atomics_at_memory ? &reference->mall_slices[where] : &reference->slices[where];
+    struct strict_server *queue = package->atomics_at_memory ? &reference->mall_servers[where] : &reference->slices[where];
     packet->since = reference->now;
     package->traffic.atomic_packets++;
     for (uint32_t b = 0; b < blocks; b++) {
@@ -1599,7 +1599,7 @@ struct reference *reference_create(struct package *package, const struct wave_pr
     reference->dispatchers = zalloc(reference->dispatcher_count, sizeof *reference->dispatchers);
     reference->slices = zalloc(package->slices, sizeof *reference->slices);
     reference->links = zalloc((size_t)package->dies * 2, sizeof *reference->links);
-    reference->mall_slices = zalloc(package->channels, sizeof *reference->mall_slices);
+    reference->mall_servers = zalloc(package->channels, sizeof *reference->mall_servers);
     reference->channels = zalloc(package->channels, sizeof *reference->channels);
     reference->arithmetic_count = package->atomics.slice_count / package->atomics.rates.slices_per_unit + 1;
     reference->arithmetic = zalloc(reference->arithmetic_count, sizeof *reference->arithmetic);
@@ -1640,7 +1640,7 @@ void reference_destroy(struct reference *reference)
     free(reference->dispatchers);
     free(reference->slices);
     free(reference->links);
-    free(reference->mall_slices);
+    free(reference->mall_servers);
     free(reference->channels);
     free(reference->arithmetic);
     free(reference->next_of_group);
@@ -1663,7 +1663,7 @@ static void reset(struct reference *reference)
     memset(reference->dispatchers, 0, reference->dispatcher_count * sizeof *reference->dispatchers);
     memset(reference->slices, 0, package->slices * sizeof *reference->slices);
     memset(reference->links, 0, (size_t)package->dies * 2 * sizeof *reference->links);
-    memset(reference->mall_slices, 0, package->channels * sizeof *reference->mall_slices);
+    memset(reference->mall_servers, 0, package->channels * sizeof *reference->mall_servers);
     memset(reference->channels, 0, package->channels * sizeof *reference->channels);
     memset(reference->arithmetic, 0, reference->arithmetic_count * sizeof *reference->arithmetic);
     memset(reference->fill_table, 0, sizeof(struct fill *) << FILL_TABLE_BITS);
@@ -1741,7 +1741,7 @@ static void measure_utilisation(struct reference *reference)
     }
     busiest(&u[KERNEL_STAGE_L2], reference->slices, package->slices, one, span);
     busiest(&u[KERNEL_STAGE_ATOMIC], reference->arithmetic, reference->arithmetic_count, one, span);
-    busiest(&u[KERNEL_STAGE_MALL], reference->mall_slices, package->channels, one, span);
+    busiest(&u[KERNEL_STAGE_MALL], reference->mall_servers, package->channels, one, span);
     busiest(&u[KERNEL_STAGE_HBM], &reference->channels->data, package->channels, sizeof *reference->channels, span);
     busiest(&u[KERNEL_STAGE_HBM], &reference->channels->activate, package->channels, sizeof *reference->channels, span);
     busiest(&u[KERNEL_STAGE_DIE_LINK], reference->links, (size_t)package->dies * 2, one, span);
