@@ -1,12 +1,13 @@
 #!/bin/sh
 # Run one Criterion program; fail when it fails, when it ran no test, or when a sanitizer or valgrind left a report:
 # neither makes a Criterion test fail by itself, because each test is a process of its own.
-# RECKON_VALGRIND=1 runs the program under valgrind (make check-deep).
+# RECKON_VALGRIND=1 runs the program under valgrind (make check-deep), for reads of memory that nobody wrote, which
+# AddressSanitizer cannot see. Leaks are left to that one: a test that aborts on purpose leaves some.
 set -u
 log=$(mktemp -d) || exit 1
 trap 'rm -rf "$log"' EXIT
 if [ -n "${RECKON_VALGRIND:-}" ]; then
-    set -- valgrind --quiet --trace-children=yes --leak-check=full --errors-for-leak-kinds=definite \
+    set -- valgrind --quiet --trace-children=yes --leak-check=no --track-origins=yes \
         --log-file="$log/valgrind.%p" "$@" --timeout 1000
 fi
 ASAN_OPTIONS="log_path=$log/asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}" \
