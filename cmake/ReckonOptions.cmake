@@ -7,6 +7,7 @@ option(RECKON_SANITIZE "AddressSanitizer and UndefinedBehaviorSanitizer; any rep
 option(RECKON_COVERAGE "count executed lines for gcov" OFF)
 option(RECKON_LTO "link-time optimisation of the reckon binary (GCC; off with sanitizers and coverage)" ON)
 option(RECKON_WERROR "warnings are errors" OFF)
+set(RECKON_TEST_TIME_SCALE 1 CACHE STRING "the tests' time limits are this many times as long (valgrind)")
 
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "RelWithDebInfo (-O3 -g) or Debug" FORCE)

@@ -7,8 +7,7 @@ set -u
 log=$(mktemp -d) || exit 1
 trap 'rm -rf "$log"' EXIT
 if [ -n "${RECKON_VALGRIND:-}" ]; then
-    set -- valgrind --quiet --trace-children=yes --leak-check=no --track-origins=yes \
-        --log-file="$log/valgrind.%p" "$@" --timeout 1000
+    set -- valgrind --quiet --trace-children=yes --leak-check=no --log-file="$log/valgrind.%p" "$@" --timeout 3600
 fi
 ASAN_OPTIONS="log_path=$log/asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}" \
     LSAN_OPTIONS="suppressions=$(dirname "$0")/lsan.supp:print_suppressions=0" \
