@@ -24,6 +24,9 @@ uint64_t node_profile_hash(const struct node_profile *node);
 void node_profile_host_link(const struct node_profile *node, bool pinned, bool to_device, double *rate_gbs,
                             double *fixed_us);
 
+/* Memory traffic that copying kernels reach in one GPU [GB/s]. */
+double node_profile_memory_rate(const struct node_profile *node);
+
 /* One number of a node profile, for manuals, reports and uncertainty. Texts are borrowed from the profile. */
 struct node_profile_value {
     const char *key, *unit, *help; /* key: "section.key" */

@@ -458,6 +458,11 @@ void node_profile_host_link(const struct node_profile *node, bool pinned, bool t
     }
 }
 
+double node_profile_memory_rate(const struct node_profile *node)
+{
+    return node->memory_rate;
+}
+
 double node_profile_group_rate(const struct node_profile *node, uint32_t gpus, bool raw)
 {
     double link = node->link_count * (raw ? node->link_raw : node->link_usable);

@@ -4,6 +4,7 @@
 #include "sim/fabric/fabric.h"
 #include "sim/reckon.h"
 #include "sim/step/governor.h"
+#include "sim/step/overlap.h"
 #include "sim/step/rechoose.h"
 #include "sim/step/schedule.h"
 #include "sim/step/session.h"
@@ -82,11 +83,6 @@ static bool title_is_of(const char *title, const struct chip_profile *chip)
         at += name + (at[name] == '|' ? 1 : 0);
     }
     return false;
-}
-
-static double hbm_rate_gbs(const struct chip_profile *chip)
-{
-    return chip->hbm_channels * chip->hbm_channel_rate;
 }
 
 /* ---- kernels */
@@ -272,9 +268,7 @@ static void price_from_program(struct prediction_build *build, const struct grap
                                struct node_pricing *pricing)
 {
     const struct kernel_price *price = session_price_of(build->reckon, build->device, &pricing->request);
-    pricing->price = (struct step_price){ .us = price->device_us,
-                                          .unit_share = fmin(price->result.unit_share, 1),
-                                          .hbm_share = fmin(price->result.hbm_share, 1) };
+    pricing->price = step_price_of_kernel(build->device, price);
     pricing->matrix_share = price->result.matrix_share;
     snprintf(pricing->limiter, sizeof pricing->limiter, "%s", kernel_stage_text(price->result.limiter));
     for (size_t i = 0; i < price->assumption_count && pricing->priced == RECKON_PRICED_PROGRAM; i++) {
@@ -334,7 +328,6 @@ static enum sim_status collective_request_of(const struct reckon_device *device,
 static enum sim_status price_collective(struct prediction_build *build, const struct graph_node *node,
                                         struct node_pricing *pricing, struct sim_error *error)
 {
-    const struct chip_profile *chip = &build->device->chip;
     struct collective_request request;
     struct collective_result result;
     bool known = node->collective != NULL && strcmp(node->collective->kind, "unknown") != 0;
@@ -361,11 +354,7 @@ static enum sim_status price_collective(struct prediction_build *build, const st
         return status;
     }
     pricing->priced = RECKON_PRICED_FABRIC;
-    pricing->price = (struct step_price){
-        .us = result.time_us,
-        .unit_share = fmin((double)result.channels / chip_unit_count(chip), 1),
-        .hbm_share = fmin(result.hbm_bytes / (result.time_us * hbm_rate_gbs(chip) * 1e3), 1),
-    };
+    pricing->price = step_price_of_collective(build->device, &result);
     snprintf(pricing->limiter, sizeof pricing->limiter, "%.23s", result.limiter);
     return SIM_OK;
 }

@@ -4,7 +4,8 @@
  * Model. A rank has one host timeline: its host nodes run one after another in graph order (workloads/graph.h says why).
  * A device item starts when its stream has come to it, its launch has arrived and it finds slots; its slots are what is
  * left by items that started before it, so a kernel behind a full-chip kernel waits. Beside others an item slows by the
- * share of its slots it did not get, and, when the HBM shares of all that run add up to more than one, by that sum. A
+ * share of its slots it did not get (not while HBM holds it anyway, see hbm_held), and, when the HBM shares of all that run
+ * add up to more than one, by that sum. A
  * collective moves data from the moment its last rank has started it, at the rate of the slowest rank; ranks that wait
  * hold their slots. Ranks that are not in the graph are taken to arrive with the last that is. Left out: workgroups
  * trickling in as an older kernel drains, and PCIe contention. */
@@ -18,6 +19,7 @@ struct step_price {    /* of a device node; ignored for other nodes */
     double us;         /* alone on the device, >= 0 */
     double unit_share; /* 0..1 of the CUs/SMs it fills; 0: needs none (copy engine) */
     double hbm_share;  /* 0..1 of the HBM rate it uses while it runs alone */
+    double hbm_held;   /* 0..1 of its time in which HBM holds it and fewer slots would do */
 };
 
 struct step_host_costs {

@@ -3,6 +3,7 @@
 #include "sim/core/data_path.h"
 #include "sim/fabric/fabric_rows.h"
 #include "sim/reckon.h"
+#include "sim/step/overlap.h"
 #include "sim/step/parallel.h"
 #include "sim/step/session.h"
 #include "sim/step/table_rows.h"
@@ -140,6 +141,8 @@ static void add_kernel_task(struct validation_build *build, const struct table_r
     const struct harness_coverage *coverage = NULL;
     if (fabric_rows_cover(measured->suite)) {
         task.kind = ROW_COLLECTIVE;
+    } else if (overlap_rows_cover(measured->suite, measured->kernel)) {
+        task.kind = ROW_OVERLAP;
     } else if (!kernel_is_registered(measured->suite, measured->kernel)) {
         snprintf(why, sizeof why, "no program for %s/%s yet", measured->suite, measured->kernel);
         row_skip(row, why);
@@ -257,6 +260,18 @@ static void run_collective(struct validation_build *build, const struct row_task
     snprintf(outcome->error, sizeof outcome->error, "%s", error.text);
 }
 
+static void run_overlap(struct validation_build *build, const struct row_task *task,
+                        struct row_outcome *outcome)
+{
+    struct overlap_times times = { 0 };
+    struct sim_error error = { 0 };
+    outcome->status = overlap_row_time(build->reckon, build->device, task->request.suite,
+                                       task->request.kernel, task->params, task->harness, &times, &error);
+    double longer_us = fmax(times.first_alone_us, times.second_alone_us);
+    outcome->predicted = task->by_value ? times.together_us / longer_us : times.together_us;
+    snprintf(outcome->error, sizeof outcome->error, "%s", error.text);
+}
+
 static enum sim_status step_of_traces(struct validation_build *build, const char *pattern, double *step_ms,
                                       struct sim_error *error)
 {
@@ -302,6 +317,8 @@ static void run_task(void *context, size_t index)
         snprintf(outcome->error, sizeof outcome->error, "%s", error.text);
     } else if (task->kind == ROW_COLLECTIVE) {
         run_collective(build, task, outcome);
+    } else if (task->kind == ROW_OVERLAP) {
+        run_overlap(build, task, outcome);
     } else {
         run_kernel(build, task, outcome);
     }

@@ -1,0 +1,308 @@
+#include "sim/step/overlap.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB 1048576.0
+#define CALLS_MAX 4096
+#define STREAMS 2u
+
+/* ---- shares */
+
+/* Rate that the bus utilisation of a kernel is counted against, over the rate that copying kernels reach. */
+static double bus_over_reach(const struct reckon_device *device)
+{
+    double bus_gbs = device->chip.hbm_channels * device->chip.hbm_channel_rate;
+    return bus_gbs / node_profile_memory_rate(device->node);
+}
+
+struct step_price step_price_of_kernel(const struct reckon_device *device, const struct kernel_price *price)
+{
+    return (struct step_price){
+        .us = price->device_us,
+        .unit_share = fmin(price->result.unit_share, 1),
+        .hbm_share = fmin(price->result.hbm_share * bus_over_reach(device), 1),
+        .hbm_held = fmin(price->result.stack[KERNEL_STAGE_HBM], 1),
+    };
+}
+
+struct step_price step_price_of_collective(const struct reckon_device *device,
+                                           const struct collective_result *result)
+{
+    double reach_bytes = result->time_us * node_profile_memory_rate(device->node) * 1e3;
+    return (struct step_price){
+        .us = result->time_us,
+        .unit_share = fmin((double)result->channels / chip_unit_count(&device->chip), 1),
+        .hbm_share = fmin(result->hbm_bytes / reach_bytes, 1),
+    };
+}
+
+/* ---- what the rows ran */
+
+struct compute_part {
+    const char *word, *suite, *kernel, *params;
+    enum harness_cache cache;
+};
+
+static const struct compute_part parts[] = {
+    { "gemm", "gemm", "mm", "M=8192;N=8192;K=8192;dtype=bf16;trans=nn", HARNESS_CACHE_OWN },
+    { "lookup", "embedding", "bag_forward", "B=131072;L=32;D=128;rows=10000000;dtype=float32",
+      HARNESS_CACHE_OWN },
+    { "copy", "pointwise", "copy", "n=268435456;dtype=fp32", HARNESS_CACHE_OWN },
+};
+static const struct compute_part half_gib_copy = { "copy", "pointwise", "copy", "n=134217728;dtype=fp32",
+                                                   HARNESS_CACHE_OWN };
+static const char *const collectives[] = { "all_reduce", "all_to_all" };
+
+/* One stream of a row: `count` equal items. */
+struct overlap_stream {
+    const char *collective;           /* kind, or NULL: kernels */
+    const struct compute_part *part;  /* kernels */
+    double bytes;                     /* of one collective */
+    double interval_us;               /* least time of the host between two of its launches */
+    uint32_t count;
+    struct step_price price;
+};
+
+static const struct compute_part *part_of(const char *kernel, const char **collective)
+{
+    for (size_t c = 0; c < sizeof collectives / sizeof collectives[0]; c++) {
+        size_t length = strlen(collectives[c]);
+        if (strncmp(kernel, collectives[c], length) != 0 || kernel[length] != '_') {
+            continue;
+        }
+        for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) {
+            if (strcmp(kernel + length + 1, parts[p].word) == 0) {
+                *collective = collectives[c];
+                return &parts[p];
+            }
+        }
+    }
+    return NULL;
+}
+
+bool overlap_rows_cover(const char *suite, const char *kernel)
+{
+    const char *collective;
+    return (strcmp(suite, "overlap") == 0 && strcmp(kernel, "gemm_plus_copy") == 0) ||
+           (strcmp(suite, "overlap2") == 0 && part_of(kernel, &collective) != NULL);
+}
+
+/* ---- parameters */
+
+static enum sim_status read_param(const char *suite, const char *text, size_t length, const char *const *keys,
+                                  double *values, struct sim_error *error)
+{
+    for (size_t k = 0; keys[k] != NULL; k++) {
+        size_t key_length = strlen(keys[k]);
+        if (length <= key_length || strncmp(text, keys[k], key_length) != 0 || text[key_length] != '=') {
+            continue;
+        }
+        char *end = NULL;
+        double value = strtod(text + key_length + 1, &end);
+        if (end != text + length || !(value > 0 && value <= 1e6)) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: %.*s must be a number above 0 and up to 1e6", suite,
+                            (int)length, text);
+        }
+        if (!isnan(values[k])) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: parameter %s is given twice", suite, keys[k]);
+        }
+        values[k] = value;
+        return SIM_OK;
+    }
+    return sim_fail(error, SIM_BAD_ARGUMENT, "%s: unknown parameter \"%.*s\": must be %s, %s or %s", suite,
+                    (int)length, text, keys[0], keys[1] != NULL ? keys[1] : keys[0],
+                    keys[1] != NULL ? keys[2] : keys[0]);
+}
+
+/* values: one per key, all of them needed. */
+static enum sim_status read_params(const char *suite, const char *params, const char *const *keys,
+                                   double *values, struct sim_error *error)
+{
+    enum sim_status status = SIM_OK;
+    for (size_t k = 0; keys[k] != NULL; k++) {
+        values[k] = NAN;
+    }
+    for (const char *at = params; status == SIM_OK && *at != '\0';) {
+        size_t length = strcspn(at, ";");
+        status = length > 0 ? read_param(suite, at, length, keys, values, error) : SIM_OK;
+        at += length + (at[length] == ';');
+    }
+    for (size_t k = 0; status == SIM_OK && keys[k] != NULL; k++) {
+        bool is_count = strcmp(keys[k], "mb") != 0;
+        if (isnan(values[k]) || (is_count && (values[k] != floor(values[k]) || values[k] > CALLS_MAX))) {
+            status = sim_fail(error, SIM_BAD_ARGUMENT, "%s: parameter %s %s", suite, keys[k],
+                              isnan(values[k]) ? "is missing" : "must be a whole number up to 4096");
+        }
+    }
+    return status;
+}
+
+static enum sim_status streams_of(const struct reckon_device *device, const char *suite, const char *kernel,
+                                  const char *params, const struct harness_profile *harness,
+                                  struct overlap_stream streams[STREAMS], struct sim_error *error)
+{
+    static const char *const copy_keys[] = { "copies", NULL };
+    static const char *const pair_keys[] = { "mb", "calls", "reps", NULL };
+    double values[3], kernel_us = device->host.operator_us + device->host.launch_us;
+    if (!overlap_rows_cover(suite, kernel)) {
+        return sim_fail(error, SIM_UNKNOWN_NAME,
+                        "unknown overlap %s/%s: must be overlap/gemm_plus_copy or overlap2/{all_reduce,"
+                        "all_to_all}_{gemm,lookup,copy}",
+                        suite, kernel);
+    }
+    if (strcmp(suite, "overlap") == 0) {
+        enum sim_status status = read_params(suite, params, copy_keys, values, error);
+        streams[0] = (struct overlap_stream){ .part = &parts[0], .count = 1, .interval_us = kernel_us };
+        streams[1] = (struct overlap_stream){ .part = &half_gib_copy, .interval_us = kernel_us };
+        streams[1].count = status == SIM_OK ? (uint32_t)values[0] : 0;
+        return status;
+    }
+    enum sim_status status = read_params(suite, params, pair_keys, values, error);
+    if (status == SIM_OK) {
+        streams[1] = (struct overlap_stream){ .count = 4 * (uint32_t)values[2], .interval_us = kernel_us };
+        streams[1].part = part_of(kernel, &streams[0].collective);
+        streams[0].part = NULL;
+        streams[0].bytes = values[0] * MIB;
+        streams[0].count = (uint32_t)values[1];
+        streams[0].interval_us = harness->launch_interval_us;
+    }
+    return status;
+}
+
+static enum sim_status price_stream(const struct reckon *reckon, const struct reckon_device *device,
+                                    struct overlap_stream *stream, struct sim_error *error)
+{
+    if (stream->collective != NULL) {
+        struct collective_request request = { .kind = stream->collective,
+                                              .bytes = stream->bytes,
+                                              .gpus = 2,
+                                              .nodes = 1 };
+        struct collective_result result;
+        enum sim_status status = collective_time(
+            device->node, &request,
+            reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID : FABRIC_ENGINE_FLUID, &result, error);
+        if (status == SIM_OK) {
+            stream->price = step_price_of_collective(device, &result);
+        }
+        return status;
+    }
+    struct kernel_price_machine machine = session_machine(reckon, device);
+    struct kernel_price_request request = { .suite = stream->part->suite,
+                                            .kernel = stream->part->kernel,
+                                            .params = stream->part->params,
+                                            .cache = stream->part->cache };
+    struct kernel_price price;
+    kernel_price_compute(&machine, &request, &price);
+    if (price.status != SIM_OK) {
+        return sim_fail(error, price.status, "%s", price.error);
+    }
+    stream->price = step_price_of_kernel(device, &price);
+    return SIM_OK;
+}
+
+/* ---- played out */
+
+static void add_node(struct graph *graph, struct step_price *prices, struct graph_node node,
+                     struct step_price price)
+{
+    node.traced_start_us = -1;
+    prices[graph->node_count] = price;
+    graph_add(graph, &node);
+}
+
+/* One item: what the host does before it, its launch, itself. */
+static void add_item(struct graph *graph, struct step_price *prices, const struct overlap_stream *stream,
+                     uint32_t index, uint64_t sequence, double launch_us)
+{
+    struct graph_node call = { .kind = GRAPH_HOST_OP, .launched = UINT32_MAX, .waits_for = UINT32_MAX };
+    call.traced_us = fmax(stream->interval_us - launch_us, 0);
+    add_node(graph, prices, call, (struct step_price){ 0 });
+    struct graph_node launch = { .kind = GRAPH_HOST_LAUNCH, .waits_for = UINT32_MAX, .traced_us = -1 };
+    launch.launched = (uint32_t)graph->node_count + 1;
+    add_node(graph, prices, launch, (struct step_price){ 0 });
+    struct graph_node item = { .kind = stream->collective != NULL ? GRAPH_COLLECTIVE : GRAPH_KERNEL,
+                               .stream = index,
+                               .name = "item",
+                               .category = "other",
+                               .launched = UINT32_MAX,
+                               .waits_for = UINT32_MAX,
+                               .traced_us = -1 };
+    if (stream->collective != NULL) {
+        item.collective = graph_add_collective(graph);
+        snprintf(item.collective->kind, sizeof item.collective->kind, "%s", stream->collective);
+        item.collective->sequence = sequence;
+        item.collective->group_size = 2;
+    }
+    add_node(graph, prices, item, stream->price);
+}
+
+/* All of the first stream is launched before the second, as the programs do; then the host waits for both, so that
+ * successive steps of the schedule do not meet. The other rank does the same and is not played. */
+static enum sim_status play(const struct reckon_device *device, const struct overlap_stream *streams,
+                            size_t stream_count, double *us, struct sim_error *error)
+{
+    const struct host_profile *host = &device->host;
+    size_t nodes = 1;
+    for (size_t s = 0; s < stream_count; s++) {
+        nodes += 3 * (size_t)streams[s].count;
+    }
+    struct graph *graph = graph_create("overlap");
+    struct step_price *prices = calloc(nodes, sizeof *prices);
+    SIM_ASSERT(prices != NULL, "no memory for %zu prices", nodes);
+    graph->rank_count = 1;
+    graph->world_size = 2;
+    for (size_t s = 0; s < stream_count; s++) {
+        for (uint32_t i = 0; i < streams[s].count; i++) {
+            add_item(graph, prices, &streams[s], (uint32_t)s, i, host->launch_us);
+        }
+    }
+    struct graph_node sync = { .kind = GRAPH_HOST_SYNC,
+                               .sync = GRAPH_SYNC_DEVICE,
+                               .launched = UINT32_MAX,
+                               .waits_for = UINT32_MAX,
+                               .traced_us = -1 };
+    add_node(graph, prices, sync, (struct step_price){ 0 });
+    struct step_host_costs costs = { .operator_us = host->operator_us,
+                                     .launch_us = host->launch_us,
+                                     .event_us = host->event_us,
+                                     .start_us = host->start_us,
+                                     .queue_depth = host->queue_depth,
+                                     .traced_operators = true };
+    struct step_options options = { .stream_gap_us = device->chip.launch_stream_gap,
+                                    .synchronise_each_step = true };
+    struct step_timeline *timeline = NULL;
+    enum sim_status status = step_schedule(graph, prices, &costs, &options, &timeline, error);
+    *us = status == SIM_OK ? timeline->first_step_ms * 1e3 : NAN;
+    step_timeline_destroy(timeline);
+    graph_destroy(graph);
+    free(prices);
+    return status;
+}
+
+enum sim_status overlap_row_time(const struct reckon *reckon, const struct reckon_device *device,
+                                 const char *suite, const char *kernel, const char *params,
+                                 const struct harness_profile *harness, struct overlap_times *times,
+                                 struct sim_error *error)
+{
+    struct overlap_stream streams[STREAMS] = { { 0 } };
+    double floor_us = harness_floor_us(harness, &device->chip);
+    enum sim_status status = streams_of(device, suite, kernel, params, harness, streams, error);
+    for (size_t s = 0; status == SIM_OK && s < STREAMS; s++) {
+        status = price_stream(reckon, device, &streams[s], error);
+    }
+    if (status == SIM_OK) {
+        status = play(device, streams, STREAMS, &times->together_us, error);
+    }
+    if (status == SIM_OK) {
+        status = play(device, &streams[0], 1, &times->first_alone_us, error);
+    }
+    if (status == SIM_OK) {
+        status = play(device, &streams[1], 1, &times->second_alone_us, error);
+    }
+    times->together_us += floor_us;
+    times->first_alone_us += floor_us;
+    times->second_alone_us += floor_us;
+    return status;
+}
