@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum row_kind { ROW_KERNEL, ROW_COLLECTIVE, ROW_STEP };
+enum row_kind { ROW_KERNEL, ROW_COLLECTIVE, ROW_OVERLAP, ROW_STEP };
 
 struct row_task {
     enum row_kind kind;
