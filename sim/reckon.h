@@ -164,6 +164,7 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction);
 struct reckon_validate_request {
     const char *const *paths; /* folders or CSV files */
     size_t path_count;
+    uint64_t window_requests; /* line requests of a kernel simulated before extrapolating; 0: the chip model's default */
 };
 
 struct reckon_validate_row {

@@ -36,6 +36,7 @@ struct row_outcome { /* written by workers */
 struct validation_build {
     struct reckon *reckon;
     const struct reckon_device *device;
+    uint64_t window_requests;
     struct reckon_validation *validation;
     struct measured_table table;
     struct harness_profile *harnesses;
@@ -164,7 +165,11 @@ static void add_kernel_task(struct validation_build *build, const struct table_r
     }
     task.coverage = coverage;
     task.request = (struct kernel_price_request){
-        .suite = measured->suite, .kernel = measured->kernel, .params = task.params, .cache = coverage->cache
+        .suite = measured->suite,
+        .kernel = measured->kernel,
+        .params = task.params,
+        .cache = coverage->cache,
+        .window_requests = build->window_requests
     };
     build->tasks[build->task_count++] = task;
 }
@@ -443,7 +448,9 @@ enum sim_status reckon_validate(struct reckon *reckon, const struct reckon_devic
                                 const struct reckon_validate_request *request, struct reckon_validation **out,
                                 struct sim_error *error)
 {
-    struct validation_build build = { .reckon = reckon, .device = device };
+    struct validation_build build = { .reckon = reckon,
+                                      .device = device,
+                                      .window_requests = request->window_requests };
     enum sim_status status = harnesses_read(&build, error);
     *out = NULL;
     build.validation = calloc(1, sizeof *build.validation);
