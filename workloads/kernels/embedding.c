@@ -32,12 +32,80 @@ static uint64_t chunk_columns(const struct bag *k, uint64_t chunk, uint64_t *fir
 #define FORWARD_GRID 1024
 #define FORWARD_ROWS 8 /* waves a workgroup: block (lanes, 256 / lanes) */
 
-enum bag_step { BAG_NEXT, BAG_FIRST_INDEX, BAG_INDEX_AGAIN, BAG_WEIGHT, BAG_ORIGIN, BAG_NEXT_INDEX, BAG_SIZE, BAG_STORE };
+/* trip = (bag chunk of the wave) x length + lookup. Read from the library's own machine code (2.11, sm_90, 40 registers)
+ * with executions and stalls counted per instruction on the H200. The compiler split the loop over a bag in two, since the
+ * assertion on each index does not depend on the rows:
+ *   check   all indices of the bag, in blocks of 16 (5, 5, then 6 loads in flight), of 4, then 1 and up to 2 at the end
+ *   sum     the indices again, now from L1, and the rows: four lookups a trip. Each index is waited for alone, but rows 0
+ *           to 2 stay in flight until the fourth address is needed, whose index the compiler placed behind the wait for row
+ *           0; lookups left over go one by one.
+ * The store of the lookup's bag (first column's lane) costs its issue slot in every chunk. */
+enum bag_step { BAG_NEXT, BAG_CHECK, BAG_SUM, BAG_ORIGIN, BAG_SIZE, BAG_STORE };
 
-/* trip = (bag chunk of the wave) x length + lookup. sm_90 (re-expressed, with both assertions; 40 registers as
- * recorded). Before a bag 91 instructions with two divisions (350 cycles) to the offsets. A lookup: its index is read
- * twice (comparison, then address), 12 instructions (38) and 22 (37), the weight, the store of the lookup's bag by the first column's lane,
- * and the next index right behind the weight (6, 14). */
+struct bag_cost {
+    uint8_t issue, valu, latency;
+};
+
+/* The check's steps, and what runs between a step and the next. */
+enum bag_check { CHECK_START, CHECK_FIVE, CHECK_FIVE_MORE, CHECK_SIX, CHECK_FOUR, CHECK_ONE, CHECK_TWO };
+static const struct bag_cost bag_check_before[] = {
+    [CHECK_FIVE] = { 7, 2, 26 }, [CHECK_FIVE_MORE] = { 5, 15, 14 }, [CHECK_SIX] = { 6, 19, 25 },
+    [CHECK_FOUR] = { 13, 6, 119 }, [CHECK_ONE] = { 5, 4, 29 }, [CHECK_TWO] = { 4, 9, 39 },
+};
+static const struct bag_cost bag_check_after[] = {
+    [CHECK_START] = { 11, 32, 119 }, [CHECK_SIX] = { 1, 30, 38 }, [CHECK_FOUR] = { 1, 22, 45 }, [CHECK_TWO] = { 0 },
+};
+
+/* The step after `last` with `left` lookups to check; CHECK_START: none is left. */
+static enum bag_check bag_check_step(enum bag_check last, uint64_t left)
+{
+    if (last == CHECK_FIVE || last == CHECK_FIVE_MORE) {
+        return last + 1;
+    }
+    return left >= 16 ? CHECK_FIVE : left >= 4 ? CHECK_FOUR : left == 0 ? CHECK_START
+           : last == CHECK_ONE ? CHECK_TWO : CHECK_ONE;
+}
+
+static uint64_t bag_check_count(enum bag_check step, uint64_t left)
+{
+    static const uint8_t counts[] = { 0, 5, 5, 6, 4, 1, 2 };
+    return min_u64(counts[step], left);
+}
+
+/* One access of the sum: what it loads, earlier loads it may leave in flight, its instructions. */
+enum bag_access { BAG_INDEX, BAG_ROW, BAG_ADD };
+struct bag_sum_step {
+    uint8_t access, lookup, wait;
+    struct bag_cost cost;
+};
+static const struct bag_sum_step bag_four[] = {
+    { BAG_INDEX, 0, 0, { 2, 4, 11 } },           { BAG_ROW, 0, 0, { 5, 12, 14 } },
+    { BAG_INDEX, 1, WAVE_NO_WAIT, { 2, 0, 6 } }, { BAG_ROW, 1, 1, { 2, 6, 16 } },
+    { BAG_INDEX, 2, WAVE_NO_WAIT, { 2, 2, 33 } }, { BAG_ROW, 2, 2, { 2, 15, 22 } },
+    { BAG_INDEX, 3, WAVE_NO_WAIT, { 2, 1, 8 } }, { BAG_ROW, 3, 2, { 1, 10, 23 } },
+    { BAG_ADD, 3, 1, { 2, 28, 29 } },
+};
+static const struct bag_sum_step bag_one[] = { { BAG_INDEX, 0, 0, { 2, 7, 19 } }, { BAG_ROW, 0, 0, { 1, 6, 15 } } };
+
+/* The trip of the sum is over when its last step is: on to the next, or to the bag's end. The bag's last trip is counted
+ * when its result is stored (r[5]), since trip says which bag this is. */
+static void bag_trip_end(uint64_t left, struct wave_state *state)
+{
+    uint64_t covered = left >= 4 ? 4 : 1;
+    if (state->r[3] < (left >= 4 ? sizeof bag_four / sizeof bag_four[0] : sizeof bag_one / sizeof bag_one[0])) {
+        return;
+    }
+    state->r[3] = 0;
+    state->r[5] = covered;
+    if (covered == left) {
+        state->pc = BAG_SIZE;
+    } else {
+        state->trip += covered;
+    }
+}
+
+/* r[0]: 1 once started; r[1]: lookups checked so far; r[2]: last step of the check; r[3]: step of the sum's
+ * trip; r[5]: lookups of the bag's last trip. */
 static void bag_forward_next(const struct wave_program *program, const struct wave_window *window,
                              struct wave_state *state, struct wave_op *op)
 {
@@ -50,65 +118,75 @@ static void bag_forward_next(const struct wave_program *program, const struct wa
     uint64_t item = wave_index(program, state) + state->trip / k->length * waves;
     uint64_t bag = item / k->chunks, chunk = item % k->chunks, first;
     uint64_t columns = chunk_columns(k, chunk, &first), lookup = state->trip % k->length;
+    uint64_t left = state->trip < window->trip_limit ? min_u64(k->length - lookup, window->trip_limit - state->trip) : 0;
     uint64_t index = k->indices + (bag * k->length + lookup) * INDEX_BYTES;
-    bool last = lookup + 1 == k->length || state->trip + 1 >= window->trip_limit;
     op_lanes(op, columns);
     switch (state->pc) {
     case BAG_NEXT:
-        if (item >= total || state->trip >= window->trip_limit) {
+        if (item >= total || left == 0) {
             op_end(op);
             return;
         }
-        op_begin(op, WAVE_LOAD, 0);
-        op_work(op, 26, 65, 259 + 6 * KERNEL_SPECIAL_CYCLES);
-        op_span(op, k->offsets + bag * 8, bag + 1 < k->bags ? 16 : 8);
-        state->pc = BAG_FIRST_INDEX;
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 22, 61, 223 + 4 * KERNEL_SPECIAL_CYCLES);
+        op_span_apart(op, k->offsets + bag * 8, 8);
+        op_span_apart(op, k->offsets + (bag + 1 < k->bags ? bag + 1 : bag) * 8, 8);
+        state->r[1] = state->r[2] = state->r[3] = 0;
+        state->pc = BAG_CHECK;
         return;
-    case BAG_FIRST_INDEX:
-        op_begin(op, WAVE_LOAD, 0);
-        op_work(op, 7, 26, 51);
-        op_span(op, index, INDEX_BYTES);
-        state->pc = BAG_INDEX_AGAIN;
+    case BAG_CHECK: {
+        enum bag_check last = (enum bag_check)state->r[2], step = bag_check_step(last, left - state->r[1]);
+        uint64_t count = bag_check_count(step, left - state->r[1]);
+        struct bag_cost before = step == CHECK_START ? (struct bag_cost){ 13, 32, 143 } : bag_check_before[step];
+        struct bag_cost after = bag_check_after[last <= CHECK_FOUR ? last : CHECK_TWO];
+        op_begin(op, count > 0 ? WAVE_LOAD : WAVE_COMPUTE, 0);
+        op_work(op, before.issue + after.issue, before.valu + after.valu, before.latency + after.latency);
+        for (uint64_t i = 0; i < count; i++) {
+            op_span_apart(op, index + (state->r[1] + i) * INDEX_BYTES, INDEX_BYTES);
+        }
+        state->r[1] += count;
+        state->r[2] = step;
+        state->pc = count > 0 ? BAG_CHECK : BAG_SUM;
         return;
-    case BAG_INDEX_AGAIN:
-        op_begin(op, WAVE_LOAD, 0);
-        op_work(op, 4, 9, 27);
-        op_span(op, index, INDEX_BYTES);
-        state->pc = BAG_WEIGHT;
+    }
+    case BAG_SUM: {
+        bool four = left >= 4; /* the same in all steps of a trip */
+        struct bag_sum_step step = (four ? bag_four : bag_one)[state->r[3]++];
+        bool closes = four ? step.access == BAG_ADD : step.access == BAG_ROW;
+        uint32_t convert = k->element_bytes == 2 && closes ? (four ? 8 : 2) : 0; /* two instructions a half row */
+        op_begin(op, step.access == BAG_ADD ? WAVE_COMPUTE : WAVE_LOAD, step.wait);
+        op_work(op, step.cost.issue, step.cost.valu + convert, step.cost.latency);
+        if (step.access == BAG_INDEX) {
+            op_span(op, index + step.lookup * INDEX_BYTES, INDEX_BYTES);
+        } else if (step.access == BAG_ROW) {
+            uint64_t row = index_source_row(k->source, 0, bag, lookup + step.lookup);
+            op_span(op, k->weights + (row * k->width + first) * k->element_bytes, columns * k->element_bytes);
+            op->work_units = 1;
+            state->pc = chunk == 0 ? BAG_ORIGIN : BAG_SUM;
+        }
+        if (state->pc == BAG_SUM) {
+            bag_trip_end(left, state);
+        }
         return;
-    case BAG_WEIGHT:
-        op_begin(op, WAVE_LOAD, 0);
-        op_work(op, 7, 14 + (k->element_bytes == 2 ? 1 : 0), 14);
-        op_span(op, k->weights + (index_source_row(k->source, 0, bag, lookup) * k->width + first) * k->element_bytes,
-                columns * k->element_bytes);
-        op->work_units = 1;
-        state->pc = chunk == 0 ? BAG_ORIGIN : last ? BAG_SIZE : BAG_NEXT_INDEX;
-        return;
+    }
     case BAG_ORIGIN:
         op_begin(op, WAVE_STORE, WAVE_NO_WAIT);
-        op_work(op, 1, 0, 3);
-        op_span(op, k->offset2bag + (bag * k->length + lookup) * 8, 8);
+        op_span(op, k->offset2bag + (bag * k->length + lookup + state->r[3] / 2 - 1) * 8, 8);
         op_lanes(op, 1);
-        state->pc = last ? BAG_SIZE : BAG_NEXT_INDEX;
-        return;
-    case BAG_NEXT_INDEX:
-        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
-        op_work(op, 2, 4, 8);
-        op_span(op, index + INDEX_BYTES, INDEX_BYTES);
-        state->trip++;
-        state->pc = BAG_INDEX_AGAIN;
+        state->pc = BAG_SUM;
+        bag_trip_end(left, state);
         return;
     case BAG_SIZE:
         op_begin(op, WAVE_STORE, 0);
-        op_work(op, 4, 12, 20);
+        op_work(op, 9, 24, 80);
         op_span(op, k->bag_size + bag * 8, 8);
         state->pc = BAG_STORE;
         return;
     default:
         op_begin(op, WAVE_STORE, WAVE_NO_WAIT);
-        op_work(op, 3, 8, 12);
+        op_work(op, 1, 0, 3);
         op_span(op, k->output + (bag * k->width + first) * k->element_bytes, columns * k->element_bytes);
-        state->trip++;
+        state->trip += state->r[5];
         state->pc = BAG_NEXT;
     }
 }
