@@ -1,4 +1,5 @@
 #include "calib/calibrate.h"
+#include "calib/workers.h"
 #include "sim/core/data_path.h"
 #include "sim/core/json.h"
 #include <errno.h>
@@ -8,33 +9,41 @@
 #include <string.h>
 #include <unistd.h>
 
-struct memo_entry {
-    double values[FIT_VALUES_MAX], residuals[FIT_ROWS_MAX];
+struct answer { /* of one row, written by a worker */
+    enum sim_status status;
+    double predicted;
+    char error[SIM_ERROR_TEXT_CAPACITY];
 };
 
-/* Whether a row heeds a value, learnt from trials that differ in that value alone. A row is simulated again only when a
- * value changed that it may heed: most rows heed few, and a whole fit is hundreds of trials. */
-enum { UNCHANGED_TRIALS = 2 }; /* one up and one down, neither of which changed a bit of the answer */
-
 struct trial { /* one device whose numbers are changed, and the rows it is held to */
-    struct reckon *reckon;
+    struct reckon *reckon; /* with one process: rows run side by side already */
     struct reckon_device *device;
     struct calibration *calibration;
     struct chosen_rows chosen;
-    char table[64]; /* rows to predict, as a file */
-    struct memo_entry *memo;
-    size_t memo_count;
-    bool heeds[FIT_ROWS_MAX][FIT_VALUES_MAX];
-    unsigned unchanged[FIT_ROWS_MAX][FIT_VALUES_MAX];
+    uint32_t jobs;
+    char folder[64];              /* of one table a row */
+    double seconds[FIT_ROWS_MAX]; /* a row's cost when it was first predicted */
+    const struct fit_task *tasks; /* of the run in progress */
+    const size_t *order;          /* [task count], the longest first */
+    struct answer *answers;       /* shared with the workers */
 };
 
 /* ---- the model that is fitted */
 
-static enum sim_status predict(struct trial *trial, struct reckon_validation **validation,
-                               struct sim_error *error)
+static void row_path(const struct trial *trial, size_t r, char path[96])
 {
-    const char *path = trial->table;
-    struct reckon_validate_request request = { .paths = &path, .path_count = 1 };
+    snprintf(path, 96, "%s/%zu.csv", trial->folder, r);
+}
+
+static enum sim_status predict_row(struct trial *trial, size_t r, struct reckon_validation **validation,
+                                   struct sim_error *error)
+{
+    char text[96];
+    const char *path = text;
+    row_path(trial, r, text);
+    struct reckon_validate_request request = { .paths = &path,
+                                               .path_count = 1,
+                                               .window_requests = trial->calibration->fit.window_requests };
     return reckon_validate(trial->reckon, trial->device, &request, validation, error);
 }
 
@@ -49,64 +58,6 @@ static void set_values(struct trial *trial, const double *values)
     chip_profile_rehash(chip);
 }
 
-static bool same_bits(double a, double b)
-{
-    return memcmp(&a, &b, sizeof a) == 0;
-}
-
-/* Whether row r's answer of an earlier trial holds for `values`. */
-static bool answers_row(const struct trial *trial, const struct memo_entry *entry, const double *values,
-                        size_t r)
-{
-    for (size_t i = 0; i < trial->calibration->fit.value_count; i++) {
-        bool heedless = !trial->heeds[r][i] && trial->unchanged[r][i] >= UNCHANGED_TRIALS;
-        if (!heedless && !same_bits(entry->values[i], values[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static const struct memo_entry *memo_find(const struct trial *trial, const double *values, size_t r)
-{
-    for (size_t m = trial->memo_count; m-- > 0;) {
-        if (answers_row(trial, &trial->memo[m], values, r)) {
-            return &trial->memo[m];
-        }
-    }
-    return NULL;
-}
-
-/* What the newest trial tells beside an earlier one that differs in one value. */
-static void learn(struct trial *trial, const struct memo_entry *earlier, const struct memo_entry *newest)
-{
-    size_t differing = 0, last = 0;
-    for (size_t i = 0; i < trial->calibration->fit.value_count; i++) {
-        if (!same_bits(earlier->values[i], newest->values[i])) {
-            differing++;
-            last = i;
-        }
-    }
-    for (size_t r = 0; differing == 1 && r < trial->calibration->row_count; r++) {
-        bool same = same_bits(earlier->residuals[r], newest->residuals[r]);
-        trial->heeds[r][last] = trial->heeds[r][last] || !same;
-        trial->unchanged[r][last] += same;
-    }
-}
-
-static void memo_add(struct trial *trial, const double *values, const double *residuals)
-{
-    trial->memo = realloc(trial->memo, (trial->memo_count + 1) * sizeof *trial->memo);
-    SIM_ASSERT(trial->memo != NULL, "no memory for %zu trials", trial->memo_count);
-    struct memo_entry *entry = &trial->memo[trial->memo_count];
-    memcpy(entry->values, values, trial->calibration->fit.value_count * sizeof values[0]);
-    memcpy(entry->residuals, residuals, trial->calibration->row_count * sizeof residuals[0]);
-    for (size_t m = 0; m < trial->memo_count; m++) {
-        learn(trial, &trial->memo[m], entry);
-    }
-    trial->memo_count++;
-}
-
 static enum sim_status check_row(const struct reckon_validate_row *row, struct sim_error *error)
 {
     return row->skipped == NULL
@@ -115,75 +66,106 @@ static enum sim_status check_row(const struct reckon_validate_row *row, struct s
                           row->suite, row->kernel, row->params, row->skipped);
 }
 
-/* Simulate the rows of `wanted`, in this order. */
-static enum sim_status predict_rows(struct trial *trial, const size_t *wanted, size_t wanted_count,
-                                    double *residuals, struct sim_error *error)
-{
-    struct chosen_rows some = { .count = wanted_count };
-    struct reckon_validation *validation = NULL;
-    for (size_t w = 0; w < wanted_count; w++) {
-        some.line[w] = trial->chosen.line[wanted[w]];
-    }
-    enum sim_status status = chosen_rows_write(&some, trial->table, error);
-    if (status == SIM_OK) {
-        status = predict(trial, &validation, error);
-    }
-    for (size_t w = 0; status == SIM_OK && w < wanted_count; w++) {
-        status = check_row(&validation->rows[w], error);
-        residuals[wanted[w]] = validation->rows[w].predicted / validation->rows[w].measured - 1;
-    }
-    reckon_validation_free(validation);
-    return status;
-}
-
-static enum sim_status residuals_of(void *context, const double *values, double *residuals,
-                                    struct sim_error *error)
+static void run_task(void *context, size_t index)
 {
     struct trial *trial = context;
-    size_t wanted[FIT_ROWS_MAX], wanted_count = 0;
-    for (size_t r = 0; r < trial->calibration->row_count; r++) {
-        const struct memo_entry *known = memo_find(trial, values, r);
-        if (known != NULL) {
-            residuals[r] = known->residuals[r];
-        } else {
-            wanted[wanted_count++] = r;
+    const struct fit_task *task = &trial->tasks[trial->order[index]];
+    struct answer *answer = &trial->answers[trial->order[index]];
+    struct reckon_validation *validation = NULL;
+    struct sim_error error = { 0 };
+    set_values(trial, task->values);
+    answer->status = predict_row(trial, task->row, &validation, &error);
+    if (answer->status == SIM_OK) {
+        answer->status = check_row(&validation->rows[0], &error);
+        answer->predicted = validation->rows[0].predicted;
+    }
+    snprintf(answer->error, sizeof answer->error, "%s", error.text);
+    reckon_validation_free(validation);
+}
+
+static void order_by_cost(const struct trial *trial, size_t count, size_t *order)
+{
+    size_t filled = 0, rows[FIT_ROWS_MAX], row_count = trial->calibration->row_count;
+    for (size_t r = 0; r < row_count; r++) { /* insertion: rows are few */
+        size_t at = r;
+        for (; at > 0 && trial->seconds[rows[at - 1]] < trial->seconds[r]; at--) {
+            rows[at] = rows[at - 1];
+        }
+        rows[at] = r;
+    }
+    for (size_t k = 0; k < row_count; k++) {
+        for (size_t t = 0; t < count; t++) {
+            if (trial->tasks[t].row == rows[k]) {
+                order[filled++] = t;
+            }
         }
     }
-    set_values(trial, values);
-    enum sim_status status = wanted_count > 0 ? predict_rows(trial, wanted, wanted_count, residuals, error)
-                                              : SIM_OK;
-    if (status == SIM_OK && wanted_count > 0) {
-        memo_add(trial, values, residuals);
+}
+
+static enum sim_status residuals_of(void *context, const struct fit_task *tasks, size_t task_count,
+                                    double *residuals, struct sim_error *error)
+{
+    struct trial *trial = context;
+    enum sim_status status = SIM_OK;
+    size_t bytes = task_count * sizeof(struct answer), *order = malloc((task_count + 1) * sizeof *order);
+    SIM_ASSERT(order != NULL, "no memory for %zu tasks", task_count);
+    trial->tasks = tasks;
+    trial->order = order;
+    trial->answers = workers_share(bytes);
+    order_by_cost(trial, task_count, order);
+    workers_run(trial->jobs, task_count, run_task, trial);
+    for (size_t t = 0; t < task_count; t++) {
+        const struct answer *answer = &trial->answers[t];
+        residuals[t] = answer->predicted / trial->calibration->rows[tasks[t].row].measured - 1;
+        if (status == SIM_OK && answer->status != SIM_OK) {
+            status = sim_fail(error, answer->status, "%s", answer->error);
+        }
     }
+    workers_unshare(trial->answers, bytes);
+    free(order);
     return status;
 }
 
 /* ---- set-up */
 
-/* Names and measured figures of the rows, as the simulator reads them; also the first look whether all can be predicted. */
+/* Name and measured figure of each row, as the simulator reads them; also the first look whether all can be predicted. */
 static enum sim_status read_rows(struct trial *trial, struct sim_error *error)
 {
-    struct reckon_validation *validation = NULL;
     struct calibration *calibration = trial->calibration;
-    double residuals[FIT_ROWS_MAX];
-    enum sim_status status = predict(trial, &validation, error);
-    for (size_t r = 0; status == SIM_OK && r < validation->row_count; r++) {
-        const struct reckon_validate_row *row = &validation->rows[r];
-        struct calibration_row *kept = &calibration->rows[calibration->row_count++];
-        snprintf(kept->suite, sizeof kept->suite, "%s", row->suite);
-        snprintf(kept->kernel, sizeof kept->kernel, "%s", row->kernel);
-        snprintf(kept->unit, sizeof kept->unit, "%s", row->unit);
-        kept->params = strdup(row->params);
-        kept->measured = row->measured;
-        SIM_ASSERT(kept->params != NULL, "no memory for a row");
-        residuals[r] = row->predicted / row->measured - 1;
-        status = check_row(row, error);
+    enum sim_status status = SIM_OK;
+    for (size_t r = 0; status == SIM_OK && r < trial->chosen.count; r++) {
+        struct reckon_validation *validation = NULL;
+        status = predict_row(trial, r, &validation, error);
+        if (status == SIM_OK && validation->row_count != 1) {
+            status = sim_fail(error, SIM_BAD_FILE, "row '%s' is no measurement", trial->chosen.line[r]);
+        }
+        if (status == SIM_OK) {
+            const struct reckon_validate_row *row = &validation->rows[0];
+            struct calibration_row *kept = &calibration->rows[calibration->row_count++];
+            snprintf(kept->suite, sizeof kept->suite, "%s", row->suite);
+            snprintf(kept->kernel, sizeof kept->kernel, "%s", row->kernel);
+            snprintf(kept->unit, sizeof kept->unit, "%s", row->unit);
+            kept->params = strdup(row->params);
+            SIM_ASSERT(kept->params != NULL, "no memory for a row");
+            kept->measured = row->measured;
+            kept->weight = trial->chosen.weight[r];
+            trial->seconds[r] = row->seconds;
+            status = check_row(row, error);
+        }
+        reckon_validation_free(validation);
     }
-    if (status == SIM_OK) {
-        memo_add(trial, calibration->base_value, residuals);
-    }
-    reckon_validation_free(validation);
     return status;
+}
+
+/* Values of one section move much the same rows. */
+static uint32_t section_of(enum chip_number index)
+{
+    const char *key = chip_number_key(index);
+    uint32_t hash = 2166136261u;
+    for (; *key != '.'; key++) {
+        hash = (hash ^ (unsigned char)*key) * 16777619u;
+    }
+    return hash;
 }
 
 static enum sim_status set_problem(const struct calibration *calibration, const struct chip_profile *chip,
@@ -208,43 +190,67 @@ static enum sim_status set_problem(const struct calibration *calibration, const 
     return SIM_OK;
 }
 
-static enum sim_status make_table(struct trial *trial, struct sim_error *error)
+static enum sim_status make_tables(struct trial *trial, struct sim_error *error)
 {
-    strcpy(trial->table, "/tmp/reckon-fit-XXXXXX");
-    int file = mkstemp(trial->table);
-    if (file < 0) {
-        trial->table[0] = '\0';
-        return sim_fail(error, SIM_BAD_FILE, "/tmp: no temporary file: %s", strerror(errno));
+    enum sim_status status = SIM_OK;
+    strcpy(trial->folder, "/tmp/reckon-fit-XXXXXX");
+    if (mkdtemp(trial->folder) == NULL) {
+        trial->folder[0] = '\0';
+        return sim_fail(error, SIM_BAD_FILE, "/tmp: no temporary folder: %s", strerror(errno));
     }
-    close(file);
-    return chosen_rows_write(&trial->chosen, trial->table, error);
+    for (size_t r = 0; status == SIM_OK && r < trial->chosen.count; r++) {
+        struct chosen_rows one = { .count = 1, .line = { trial->chosen.line[r] } };
+        char path[96];
+        row_path(trial, r, path);
+        status = chosen_rows_write(&one, path, error);
+    }
+    return status;
+}
+
+static void remove_tables(const struct trial *trial)
+{
+    for (size_t r = 0; trial->folder[0] != '\0' && r < trial->chosen.count; r++) {
+        char path[96];
+        row_path(trial, r, path);
+        unlink(path);
+    }
+    if (trial->folder[0] != '\0') {
+        rmdir(trial->folder);
+    }
 }
 
 static enum sim_status run(struct trial *trial, struct sim_error *error)
 {
     struct calibration *calibration = trial->calibration;
     struct fit_value values[FIT_VALUES_MAX];
+    uint32_t groups[FIT_VALUES_MAX];
+    double trust[FIT_ROWS_MAX];
+    struct fit_task all[FIT_ROWS_MAX];
     enum sim_status status = set_problem(calibration, reckon_device_chip(trial->device), values,
                                          calibration->base_value, error);
     if (status == SIM_OK) {
         status = read_rows(trial, error);
     }
+    for (size_t i = 0; i < calibration->fit.value_count; i++) {
+        groups[i] = section_of(calibration->fit.values[i].index);
+    }
+    for (size_t r = 0; r < calibration->row_count; r++) {
+        trust[r] = calibration->rows[r].weight;
+        all[r] = (struct fit_task){ r, calibration->solution.value };
+    }
     struct fit_problem problem = { .value_count = calibration->fit.value_count,
                                    .row_count = calibration->row_count,
                                    .values = values,
+                                   .group = groups,
+                                   .trust = trust,
                                    .residuals = residuals_of,
                                    .context = trial,
                                    .iterations_max = calibration->fit.iterations_max };
     if (status == SIM_OK) {
         status = fit_solve(&problem, &calibration->solution, error);
     }
-    size_t all[FIT_ROWS_MAX];
-    for (size_t r = 0; r < calibration->row_count; r++) {
-        all[r] = r;
-    }
     if (status == SIM_OK) { /* what is reported is simulated at the values that are written, not remembered */
-        set_values(trial, calibration->solution.value);
-        status = predict_rows(trial, all, calibration->row_count, calibration->solution.residual, error);
+        status = residuals_of(trial, all, calibration->row_count, calibration->solution.residual, error);
     }
     return status;
 }
@@ -265,30 +271,35 @@ static enum sim_status open_all(struct trial *trial, const char *base, const cha
         status = chosen_rows_read(tables, table_count, &calibration->fit, &trial->chosen, error);
     }
     if (status == SIM_OK) {
-        status = make_table(trial, error);
+        status = make_tables(trial, error);
     }
     return status;
 }
 
-enum sim_status calibrate(struct reckon *reckon, const char *base, const char *fit_path,
+enum sim_status calibrate(const struct reckon_options *options, const char *base, const char *fit_path,
                           const char *const *tables, size_t table_count, struct calibration **out,
                           struct sim_error *error)
 {
-    struct trial trial = { .reckon = reckon, .calibration = calloc(1, sizeof(struct calibration)) };
+    struct trial trial = { .calibration = calloc(1, sizeof(struct calibration)),
+                           .jobs = workers_jobs(options->jobs) };
+    struct reckon_options alone = *options;
+    alone.jobs = 1;
+    alone.progress = NULL;
     *out = NULL;
     if (trial.calibration == NULL) {
         return sim_fail(error, SIM_NO_MEMORY, "no memory for a calibration");
     }
-    enum sim_status status = open_all(&trial, base, fit_path, tables, table_count, error);
+    enum sim_status status = reckon_create(&alone, &trial.reckon, error);
+    if (status == SIM_OK) {
+        status = open_all(&trial, base, fit_path, tables, table_count, error);
+    }
     if (status == SIM_OK) {
         status = run(&trial, error);
     }
-    if (trial.table[0] != '\0') {
-        unlink(trial.table);
-    }
+    remove_tables(&trial);
     chosen_rows_finish(&trial.chosen);
     reckon_device_close(trial.device);
-    free(trial.memo);
+    reckon_destroy(trial.reckon);
     if (status == SIM_OK) {
         *out = trial.calibration;
     } else {

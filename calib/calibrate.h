@@ -9,7 +9,7 @@
 struct calibration_row {
     char suite[32], kernel[48], unit[24];
     char *params; /* owned */
-    double measured;
+    double measured, weight; /* weight: what the fit file trusts it */
 };
 
 struct calibration {
@@ -24,8 +24,8 @@ struct calibration {
 
 /* Fit the values of `fit_path` to its rows of `tables`, starting from device profile `base` (name or file). Errors: a base
  * or table that cannot be read, a base value outside the fit's range, a key whose section the base lacks, a row that the
- * simulator cannot predict, no convergence (SIM_UNSUPPORTED). */
-enum sim_status calibrate(struct reckon *reckon, const char *base, const char *fit_path,
+ * simulator cannot predict, no convergence (SIM_UNSUPPORTED). Rows run on options->jobs processes, one row each. */
+enum sim_status calibrate(const struct reckon_options *options, const char *base, const char *fit_path,
                           const char *const *tables, size_t table_count, struct calibration **out,
                           struct sim_error *error);
 void calibration_destroy(struct calibration *calibration); /* NULL is allowed */

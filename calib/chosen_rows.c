@@ -74,6 +74,7 @@ static enum sim_status take_line(struct reading *reading, const char *path, unsi
                               "%s:%u: one row more than a fit may have, %d; narrow the entries of %s", path,
                               line_number, FIT_ROWS_MAX, reading->fit->path);
         } else {
+            reading->rows->weight[reading->rows->count] = reading->fit->rows[entry].weight;
             reading->rows->line[reading->rows->count] = strdup(line);
             SIM_ASSERT(reading->rows->line[reading->rows->count++] != NULL, "no memory for a row");
         }

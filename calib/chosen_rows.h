@@ -9,6 +9,7 @@
 struct chosen_rows {
     size_t count;
     char *line[FIT_ROWS_MAX]; /* without the newline; owned */
+    double weight[FIT_ROWS_MAX]; /* of the fit file's entry */
 };
 
 /* Read `paths`: CSV files, or folders whose *.csv with this header are read in name order. Errors, with file and line: a

@@ -1,11 +1,9 @@
 #include "calib/counters.h"
+#include "calib/workers.h"
 #include <errno.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define SECTOR_BYTES 32.0  /* of the counters, a property of their definition */
@@ -187,25 +185,31 @@ static void fill_measured(const double *count, struct counters_row *row)
                                 : NAN;
 }
 
-/* ---- simulating the rows, over forked workers that take one after another */
+/* ---- simulating the rows */
 
-struct board { /* shared by all workers */
-    atomic_size_t next;
-    struct row_outcome {
-        enum sim_status status;
-        struct counters_side simulated;
-        struct sim_error error;
-    } outcomes[];
+struct row_outcome {
+    enum sim_status status;
+    struct counters_side simulated;
+    struct sim_error error;
 };
 
-static void simulate(struct reckon *reckon, const struct reckon_device *device,
-                     const struct counters_row *row, struct row_outcome *outcome)
+struct simulation {
+    struct reckon *reckon;
+    const struct reckon_device *device;
+    const struct counters_table *table;
+    struct row_outcome *outcomes; /* shared with the workers */
+};
+
+static void simulate(void *context, size_t index)
 {
+    struct simulation *simulation = context;
+    const struct counters_row *row = &simulation->table->rows[index];
+    struct row_outcome *outcome = &simulation->outcomes[index];
     struct reckon_kernel_request request = {
         .suite = row->suite, .kernel = row->kernel, .params = row->params, .harness = HARNESS
     };
     struct reckon_kernel *kernel = NULL;
-    outcome->status = reckon_kernel(reckon, device, &request, &kernel, &outcome->error);
+    outcome->status = reckon_kernel(simulation->reckon, simulation->device, &request, &kernel, &outcome->error);
     if (outcome->status == SIM_OK) {
         const struct kernel_result *result = &kernel->result;
         outcome->simulated = (struct counters_side){ result->hbm_read_bytes, result->hbm_write_bytes,
@@ -214,56 +218,22 @@ static void simulate(struct reckon *reckon, const struct reckon_device *device,
     reckon_kernel_free(kernel);
 }
 
-static void work(struct board *board, struct reckon *reckon, const struct reckon_device *device,
-                 const struct counters_table *table)
-{
-    for (size_t i; (i = atomic_fetch_add(&board->next, 1)) < table->row_count;) {
-        simulate(reckon, device, &table->rows[i], &board->outcomes[i]);
-    }
-}
-
-/* A worker that dies is a bug of the model, which it has printed: no table comes of that. */
-static void run_workers(struct board *board, struct reckon *reckon, const struct reckon_device *device,
-                        const struct counters_table *table, uint32_t jobs)
-{
-    uint32_t started = 0;
-    fflush(NULL); /* or every worker would print buffered text again */
-    for (; started + 1 < jobs; started++) {
-        pid_t worker = fork();
-        if (worker == 0) {
-            work(board, reckon, device, table);
-            _exit(0);
-        }
-        if (worker < 0) {
-            break;
-        }
-    }
-    work(board, reckon, device, table); /* this process is a worker too */
-    for (uint32_t w = 0; w < started; w++) {
-        int state = 0;
-        pid_t worker = wait(&state);
-        SIM_ASSERT(worker > 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0, "worker %d died", (int)worker);
-    }
-}
-
 static enum sim_status simulate_all(struct reckon *reckon, const struct reckon_device *device, uint32_t jobs,
                                     struct counters_table *table, struct sim_error *error)
 {
-    size_t bytes = sizeof(struct board) + table->row_count * sizeof(struct row_outcome);
-    struct board *board = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    size_t bytes = table->row_count * sizeof(struct row_outcome);
+    struct simulation simulation = { reckon, device, table, workers_share(bytes) };
     enum sim_status status = SIM_OK;
-    if (board == MAP_FAILED) {
-        return sim_fail(error, SIM_NO_MEMORY, "no memory for %zu rows", table->row_count);
-    }
-    run_workers(board, reckon, device, table, jobs);
+    workers_run(jobs, table->row_count, simulate, &simulation);
     for (size_t i = 0; status == SIM_OK && i < table->row_count; i++) {
-        table->rows[i].simulated = board->outcomes[i].simulated;
-        if (board->outcomes[i].status != SIM_OK) {
-            status = sim_fail(error, board->outcomes[i].status, "%s/%s %s: %s", table->rows[i].suite,
-                              table->rows[i].kernel, table->rows[i].params, board->outcomes[i].error.text);
+        const struct row_outcome *outcome = &simulation.outcomes[i];
+        table->rows[i].simulated = outcome->simulated;
+        if (outcome->status != SIM_OK) {
+            status = sim_fail(error, outcome->status, "%s/%s %s: %s", table->rows[i].suite,
+                              table->rows[i].kernel, table->rows[i].params, outcome->error.text);
         }
     }
-    munmap(board, bytes);
+    workers_unshare(simulation.outcomes, bytes);
     return status;
 }
 

@@ -10,7 +10,9 @@
 #define ITERATIONS_DEFAULT 60
 #define ITERATIONS_PER_ROUND 8 /* steps between two re-weightings */
 #define DIFFERENCE \
-    0.04 /* of a value's range, each way: wide, since a simulator's answers scatter by tenths of a percent */
+    0.06 /* of a value's range, away from the nearer bound: wide, since a simulator's answers scatter by tenths of a percent */
+#define SCREEN 0.25 /* of the range, each way, all values of a group at once: rows that stay the same heed none of them */
+#define SECANT_MIN 0.02 /* of the range: shorter steps say more of the scatter than of a slope */
 #define EDGE \
     0.01 /* of the range: a start on a bound is moved this far inside, where its derivative is not zero */
 #define PRIOR 0.01        /* moving a value through its whole range costs as much as one row off by this */
@@ -20,22 +22,34 @@
 #define SETTLED 0.01      /* of the range: values that move less between rounds have converged */
 #define UNIDENTIFIED 0.5  /* of the range: a direction known no better is not known */
 #define SLOPE_REACH \
-    0.15 /* of the range: slopes hold this far from where they were taken; they are what a fit costs */
+    0.3 /* of the range: slopes, corrected by the steps taken since, hold this far from where they were taken */
 #define FRESH 0.03 /* of the range: slopes so near are the point's own; a fit ends on no others */
 #define NEAR_BOUND \
     0.15 /* of the range: a value here that is pushed outwards only creeps on and counts as on its bound */
 #define LEFT_OVER_MAX \
     1.0 /* what a further step promises, over what scatter alone would promise, above which a stop is no minimum */
 
+struct trial { /* answers of one set of values */
+    double values[FIT_VALUES_MAX], residuals[FIT_ROWS_MAX];
+};
+
 /* A value v between low and high is fitted as p: v = low + (high - low) share(p). */
 struct solver {
     const struct fit_problem *problem;
     size_t active[FIT_VALUES_MAX], active_count; /* the values still free; the others stay at their start */
     double weight[FIT_ROWS_MAX];
-    bool has_slope;
-    double slope[FIT_ROWS_MAX][FIT_VALUES_MAX],
-        slope_at[FIT_VALUES_MAX]; /* d residual / d share of the active values */
+    struct trial *trials; /* every one so far: a row is asked for again only when a value changed that it heeds */
+    size_t trial_count;
+    /* By value, not by active value. A row heeds a value until moves of it both ways left the row the same to the bit. */
+    bool heeds[FIT_ROWS_MAX][FIT_VALUES_MAX], still_up[FIT_ROWS_MAX][FIT_VALUES_MAX],
+        still_down[FIT_ROWS_MAX][FIT_VALUES_MAX];
+    bool screened, has_slope;
+    uint32_t slopes_taken;
+    double slope[FIT_ROWS_MAX][FIT_VALUES_MAX], /* d residual / d share of the active values, at slope_at */
+        fresh_at[FIT_VALUES_MAX],               /* shares where they were last taken by differences */
+        slope_at[FIT_VALUES_MAX], slope_rows[FIT_ROWS_MAX];
     uint32_t iterations, evaluations;
+    size_t tasks;
     enum sim_status status; /* of the model: GSL's callbacks can only say "failed" */
     struct sim_error *error;
 };
@@ -53,16 +67,46 @@ static double range_of(const struct fit_value *value)
     return value->high - value->low;
 }
 
+static double trust_of(const struct fit_problem *problem, size_t row)
+{
+    return problem->trust != NULL ? problem->trust[row] : 1;
+}
+
 static double start_share(const struct fit_value *value)
 {
     return fmin(fmax((value->start - value->low) / range_of(value), EDGE), 1 - EDGE);
 }
 
-/* Residuals of the rows where the active values have these shares of their ranges. */
-static enum sim_status rows_at(struct solver *solver, const double *shares, double *residuals)
+/* ---- answers of the model, each row asked for once per value that it heeds */
+
+static bool same_bits(double a, double b)
+{
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+static bool answers_row(const struct solver *solver, const struct trial *trial, const double *values, size_t r)
+{
+    for (size_t i = 0; i < solver->problem->value_count; i++) {
+        if (solver->heeds[r][i] && !same_bits(trial->values[i], values[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const struct trial *trial_of_row(const struct solver *solver, const double *values, size_t r)
+{
+    for (size_t t = solver->trial_count; t-- > 0;) {
+        if (answers_row(solver, &solver->trials[t], values, r)) {
+            return &solver->trials[t];
+        }
+    }
+    return NULL;
+}
+
+static void values_of(const struct solver *solver, const double *shares, double *values)
 {
     const struct fit_problem *problem = solver->problem;
-    double values[FIT_VALUES_MAX];
     for (size_t i = 0; i < problem->value_count; i++) {
         values[i] = problem->values[i].start;
     }
@@ -70,13 +114,70 @@ static enum sim_status rows_at(struct solver *solver, const double *shares, doub
         const struct fit_value *value = &problem->values[solver->active[a]];
         values[solver->active[a]] = fmin(value->low + range_of(value) * shares[a], value->high);
     }
-    solver->evaluations++;
-    solver->status = problem->residuals(problem->context, values, residuals, solver->error);
-    for (size_t r = 0; solver->status == SIM_OK && r < problem->row_count; r++) {
-        if (!isfinite(residuals[r])) {
-            solver->status = sim_fail(solver->error, SIM_UNSUPPORTED,
-                                      "row %zu of the fit has no finite prediction", r + 1);
+}
+
+static enum sim_status check_finite(struct solver *solver, const struct fit_task *tasks, size_t task_count,
+                                    const double *answers)
+{
+    for (size_t t = 0; t < task_count; t++) {
+        if (!isfinite(answers[t])) {
+            return sim_fail(solver->error, SIM_UNSUPPORTED, "row %zu of the fit has no finite prediction",
+                            tasks[t].row + 1);
         }
+    }
+    return SIM_OK;
+}
+
+/* Answers of `count` sets of values that the caller has put into `trials`, which then join those known. */
+static enum sim_status answer(struct solver *solver, struct trial *trials, size_t count)
+{
+    const struct fit_problem *problem = solver->problem;
+    struct fit_task *tasks = malloc((count * problem->row_count + 1) * sizeof *tasks);
+    double *answers = malloc((count * problem->row_count + 1) * sizeof *answers), **places = NULL;
+    size_t task_count = 0;
+    places = malloc((count * problem->row_count + 1) * sizeof *places);
+    SIM_ASSERT(tasks != NULL && answers != NULL && places != NULL, "no memory for %zu trials", count);
+    for (size_t p = 0; p < count; p++) {
+        for (size_t r = 0; r < problem->row_count; r++) {
+            const struct trial *known = trial_of_row(solver, trials[p].values, r);
+            if (known != NULL) {
+                trials[p].residuals[r] = known->residuals[r];
+            } else {
+                places[task_count] = &trials[p].residuals[r];
+                tasks[task_count++] = (struct fit_task){ r, trials[p].values };
+            }
+        }
+    }
+    solver->evaluations += (uint32_t)count;
+    solver->tasks += task_count;
+    solver->status = task_count > 0
+                         ? problem->residuals(problem->context, tasks, task_count, answers, solver->error)
+                         : SIM_OK;
+    if (solver->status == SIM_OK) {
+        solver->status = check_finite(solver, tasks, task_count, answers);
+    }
+    if (solver->status == SIM_OK) {
+        for (size_t t = 0; t < task_count; t++) {
+            *places[t] = answers[t];
+        }
+        solver->trials = realloc(solver->trials, (solver->trial_count + count) * sizeof *solver->trials);
+        SIM_ASSERT(solver->trials != NULL, "no memory for %zu trials", solver->trial_count);
+        memcpy(&solver->trials[solver->trial_count], trials, count * sizeof *trials);
+        solver->trial_count += count;
+    }
+    free(tasks);
+    free(answers);
+    free(places);
+    return solver->status;
+}
+
+/* Residuals of the rows where the active values have these shares of their ranges. */
+static enum sim_status rows_at(struct solver *solver, const double *shares, double *residuals)
+{
+    struct trial trial;
+    values_of(solver, shares, trial.values);
+    if (answer(solver, &trial, 1) == SIM_OK) {
+        memcpy(residuals, trial.residuals, solver->problem->row_count * sizeof residuals[0]);
     }
     return solver->status;
 }
@@ -117,32 +218,139 @@ static double largest_move(const double *a, const double *b, size_t count)
     return largest;
 }
 
-/* Slopes near `shares`, by differences that stay inside the bounds. */
-static enum sim_status slopes_near(struct solver *solver, const double *shares, double reach)
+/* ---- slopes */
+
+static uint32_t group_of(const struct fit_problem *problem, size_t value)
 {
-    double moved[FIT_VALUES_MAX], above[FIT_ROWS_MAX], below[FIT_ROWS_MAX];
-    if (solver->has_slope && largest_move(shares, solver->slope_at, solver->active_count) <= reach) {
-        return SIM_OK;
+    return problem->group != NULL ? problem->group[value] : 0;
+}
+
+static void note_still(struct solver *solver, size_t value, bool up, const double *rows, const double *moved)
+{
+    for (size_t r = 0; r < solver->problem->row_count; r++) {
+        bool *still = up ? &solver->still_up[r][value] : &solver->still_down[r][value];
+        *still = *still || same_bits(rows[r], moved[r]);
+        if (solver->still_up[r][value] && solver->still_down[r][value]) {
+            solver->heeds[r][value] = false;
+        }
     }
-    solver->has_slope = false;
-    memcpy(solver->slope_at, shares, solver->active_count * sizeof shares[0]);
+}
+
+/* Move all active values of a group at once, up and down. Most rows heed few groups, and a trial of all rows is what costs. */
+static enum sim_status screen(struct solver *solver, const double *shares, const double *rows)
+{
+    struct trial trials[2 * FIT_VALUES_MAX];
+    size_t trial_of[FIT_VALUES_MAX], count = 0;
     for (size_t a = 0; a < solver->active_count; a++) {
-        double up = fmin(shares[a] + DIFFERENCE, 1), down = fmax(shares[a] - DIFFERENCE, 0);
-        memcpy(moved, shares, solver->active_count * sizeof moved[0]);
-        moved[a] = up;
-        if (rows_at(solver, moved, above) != SIM_OK) {
-            return solver->status;
+        uint32_t group = group_of(solver->problem, solver->active[a]);
+        size_t earlier = 0;
+        while (group_of(solver->problem, solver->active[earlier]) != group) {
+            earlier++;
         }
-        moved[a] = down;
-        if (rows_at(solver, moved, below) != SIM_OK) {
-            return solver->status;
+        trial_of[a] = earlier < a ? trial_of[earlier] : count;
+        if (earlier < a) {
+            continue;
         }
-        for (size_t r = 0; r < solver->problem->row_count; r++) {
-            solver->slope[r][a] = (above[r] - below[r]) / (up - down);
+        for (int way = 1; way >= -1; way -= 2) {
+            double moved[FIT_VALUES_MAX];
+            for (size_t b = 0; b < solver->active_count; b++) {
+                bool moves = group_of(solver->problem, solver->active[b]) == group;
+                moved[b] = moves ? fmin(fmax(shares[b] + SCREEN * way, 0), 1) : shares[b];
+            }
+            values_of(solver, moved, trials[count++].values);
         }
     }
+    if (answer(solver, trials, count) != SIM_OK) {
+        return solver->status;
+    }
+    for (size_t a = 0; a < solver->active_count; a++) {
+        note_still(solver, solver->active[a], true, rows, trials[trial_of[a]].residuals);
+        note_still(solver, solver->active[a], false, rows, trials[trial_of[a] + 1].residuals);
+    }
+    solver->screened = true;
+    return SIM_OK;
+}
+
+/* Correct the slopes by what the step from slope_at to `shares` did, each row by the values that it heeds (Broyden's update,
+ * kept sparse as Schubert does). */
+static void slopes_by_step(struct solver *solver, const double *shares, const double *rows)
+{
+    for (size_t r = 0; r < solver->problem->row_count; r++) {
+        double length = 0, promised = 0;
+        for (size_t a = 0; a < solver->active_count; a++) {
+            if (solver->heeds[r][solver->active[a]]) {
+                double step = shares[a] - solver->slope_at[a];
+                length += step * step;
+                promised += step * solver->slope[r][a];
+            }
+        }
+        if (length < SECANT_MIN * SECANT_MIN) {
+            continue;
+        }
+        double missed = rows[r] - solver->slope_rows[r] - promised;
+        for (size_t a = 0; a < solver->active_count; a++) {
+            if (solver->heeds[r][solver->active[a]]) {
+                solver->slope[r][a] += missed * (shares[a] - solver->slope_at[a]) / length;
+            }
+        }
+    }
+    memcpy(solver->slope_at, shares, solver->active_count * sizeof shares[0]);
+    memcpy(solver->slope_rows, rows, solver->problem->row_count * sizeof rows[0]);
+}
+
+/* Away from the nearer bound, and where both are far the other way every second time, so that what a row heeds is learnt. */
+static double way_of(const struct solver *solver, double share)
+{
+    bool far = share > DIFFERENCE && share < 1 - DIFFERENCE;
+    double way = share < 0.5 ? 1 : -1;
+    return far && solver->slopes_taken % 2 == 1 ? -way : way;
+}
+
+/* Slopes by differences that stay inside the bounds, all at once. */
+static enum sim_status slopes_by_differences(struct solver *solver, const double *shares, const double *rows)
+{
+    struct trial trials[FIT_VALUES_MAX];
+    double way[FIT_VALUES_MAX];
+    solver->has_slope = false;
+    if (!solver->screened && screen(solver, shares, rows) != SIM_OK) {
+        return solver->status;
+    }
+    for (size_t a = 0; a < solver->active_count; a++) {
+        double moved[FIT_VALUES_MAX];
+        memcpy(moved, shares, solver->active_count * sizeof moved[0]);
+        way[a] = way_of(solver, shares[a]);
+        moved[a] += DIFFERENCE * way[a];
+        values_of(solver, moved, trials[a].values);
+    }
+    if (answer(solver, trials, solver->active_count) != SIM_OK) {
+        return solver->status;
+    }
+    for (size_t a = 0; a < solver->active_count; a++) {
+        for (size_t r = 0; r < solver->problem->row_count; r++) {
+            solver->slope[r][a] = (trials[a].residuals[r] - rows[r]) / (DIFFERENCE * way[a]);
+        }
+        note_still(solver, solver->active[a], way[a] > 0, rows, trials[a].residuals);
+    }
+    solver->slopes_taken++;
+    memcpy(solver->fresh_at, shares, solver->active_count * sizeof shares[0]);
+    memcpy(solver->slope_at, shares, solver->active_count * sizeof shares[0]);
+    memcpy(solver->slope_rows, rows, solver->problem->row_count * sizeof rows[0]);
     solver->has_slope = true;
     return SIM_OK;
+}
+
+/* Slopes at `shares`: those of a point up to `reach` away, corrected, or by differences here. */
+static enum sim_status slopes_near(struct solver *solver, const double *shares, double reach)
+{
+    double rows[FIT_ROWS_MAX];
+    if (rows_at(solver, shares, rows) != SIM_OK) {
+        return solver->status;
+    }
+    if (solver->has_slope && largest_move(shares, solver->fresh_at, solver->active_count) <= reach) {
+        slopes_by_step(solver, shares, rows);
+        return SIM_OK;
+    }
+    return slopes_by_differences(solver, shares, rows);
 }
 
 static int jacobian_at(const gsl_vector *x, void *context, gsl_matrix *jacobian)
@@ -190,7 +398,7 @@ static void reweight(struct solver *solver, const double *residuals, double scat
 {
     for (size_t r = 0; r < solver->problem->row_count; r++) {
         double u = residuals[r] / (TUKEY * scatter);
-        solver->weight[r] = fabs(u) < 1 ? (1 - u * u) * (1 - u * u) : 0;
+        solver->weight[r] = trust_of(solver->problem, r) * (fabs(u) < 1 ? (1 - u * u) * (1 - u * u) : 0);
     }
 }
 
@@ -312,7 +520,7 @@ static enum sim_status rounds(struct solver *solver, gsl_multifit_nlinear_worksp
         reweight(solver, residuals, scatter_of(residuals, problem->row_count, solver->active_count));
         if (!first && end != ROUND_UNFINISHED &&
             largest_move(before, shares, solver->active_count) < SETTLED) {
-            if (largest_move(shares, solver->slope_at, solver->active_count) <= FRESH) {
+            if (largest_move(shares, solver->fresh_at, solver->active_count) <= FRESH) {
                 break;
             }
             solver->has_slope = false; /* perhaps only the old slopes have nothing left to offer */
@@ -406,6 +614,7 @@ static void fix_worst(struct solver *solver, const struct identification *known,
         solver->active[a] = solver->active[a + 1];
         shares[a] = shares[a + 1];
         solver->slope_at[a] = solver->slope_at[a + 1];
+        solver->fresh_at[a] = solver->fresh_at[a + 1];
         for (size_t r = 0; r < solver->problem->row_count; r++) {
             solver->slope[r][a] = solver->slope[r][a + 1];
         }
@@ -500,18 +709,23 @@ static enum sim_status check(const struct fit_problem *problem, struct sim_error
 enum sim_status fit_solve(const struct fit_problem *problem, struct fit_solution *solution,
                           struct sim_error *error)
 {
-    struct solver solver = { .problem = problem, .error = error };
     enum sim_status status = check(problem, error);
     if (status != SIM_OK) {
         return status;
     }
+    struct solver *solver = calloc(1, sizeof *solver);
+    if (solver == NULL) {
+        return sim_fail(error, SIM_NO_MEMORY, "no memory for a fit");
+    }
+    solver->problem = problem;
+    solver->error = error;
     gsl_set_error_handler_off(); /* the default one aborts; every code is looked at instead */
     memset(solution, 0, sizeof *solution);
     solution->value_count = problem->value_count;
     solution->row_count = problem->row_count;
-    solver.active_count = problem->value_count;
+    solver->active_count = problem->value_count;
     for (size_t i = 0; i < problem->value_count; i++) {
-        solver.active[i] = i;
+        solver->active[i] = i;
         solution->value[i] = problem->values[i].start;
         solution->identified[i] = true;
         solution->standard_error[i] = NAN;
@@ -520,14 +734,28 @@ enum sim_status fit_solve(const struct fit_problem *problem, struct fit_solution
         }
     }
     for (size_t r = 0; r < problem->row_count; r++) {
-        solver.weight[r] = 1;
+        solver->weight[r] = trust_of(problem, r);
+        for (size_t i = 0; i < problem->value_count; i++) {
+            solver->heeds[r][i] = true;
+        }
     }
-    status = problem->residuals(problem->context, solution->value, solution->start_residual, error);
+    struct trial start = { { 0 }, { 0 } };
+    memcpy(start.values, solution->value, sizeof start.values);
+    status = answer(solver, &start, 1);
+    memcpy(solution->start_residual, start.residuals, sizeof start.residuals);
     if (status == SIM_OK) {
-        status = solve(&solver, solution);
+        status = solve(solver, solution);
     }
-    memcpy(solution->weight, solver.weight, sizeof solution->weight);
-    solution->iterations = solver.iterations;
-    solution->evaluations = solver.evaluations;
+    memcpy(solution->weight, solver->weight, sizeof solution->weight);
+    solution->iterations = solver->iterations;
+    solution->evaluations = solver->evaluations;
+    solution->tasks = solver->tasks;
+    for (size_t r = 0; r < problem->row_count; r++) {
+        for (size_t i = 0; i < problem->value_count; i++) {
+            solution->heeding += solver->heeds[r][i];
+        }
+    }
+    free(solver->trials);
+    free(solver);
     return status;
 }

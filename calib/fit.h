@@ -14,13 +14,21 @@ struct fit_value {
     double start, low, high; /* low < high, low <= start <= high */
 };
 
+struct fit_task { /* one row asked for at one set of values */
+    size_t row;
+    const double *values; /* [value_count]; tasks of one set share the pointer */
+};
+
 struct fit_problem {
     size_t value_count, row_count; /* 1..FIT_VALUES_MAX and value_count..FIT_ROWS_MAX */
     const struct fit_value *values;
-    /* residuals[row_count] of `values`[value_count], relative: predicted / measured - 1. A status other than SIM_OK ends
-     * the fit with it. The model may be noisy and have kinks; it must give the same answer to the same values. */
-    enum sim_status (*residuals)(void *context, const double *values, double *residuals,
-                                 struct sim_error *error);
+    const uint32_t *group; /* [value_count]: values that most likely move the same rows; NULL: one group */
+    const double *trust;   /* [row_count]: weight of a row by the quality of its measurement, above 0 to 1; NULL: all 1 */
+    /* residuals[task_count], relative: predicted / measured - 1. A status other than SIM_OK ends the fit with it. The tasks
+     * are independent, so that a model that is slow can answer many at once. The model may be noisy and have kinks; it must
+     * give the same answer to the same values. */
+    enum sim_status (*residuals)(void *context, const struct fit_task *tasks, size_t task_count,
+                                 double *residuals, struct sim_error *error);
     void *context;
     uint32_t iterations_max; /* steps in all; 0: 60 */
 };
@@ -44,7 +52,9 @@ struct fit_solution {
     double scatter;              /* robust standard deviation of the residuals */
     size_t direction_count;
     struct fit_direction direction[FIT_VALUES_MAX];
-    uint32_t iterations, evaluations;
+    uint32_t iterations, evaluations; /* sets of values tried */
+    size_t tasks;                     /* rows simulated in all */
+    size_t heeding; /* pairs of a row and a value that moves it; the others were found to the bit, both ways */
 };
 
 /* Errors: SIM_BAD_ARGUMENT for a start or bounds that make no sense or too few rows; SIM_UNSUPPORTED when it does not

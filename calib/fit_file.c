@@ -122,7 +122,7 @@ static enum sim_status read_value(struct fit_file *file, const struct json *item
 
 static enum sim_status read_row(struct fit_file *file, const struct json *item, struct sim_error *error)
 {
-    static const char *const keys[] = { "suite", "kernel", "params", NULL };
+    static const char *const keys[] = { "suite", "kernel", "params", "weight", NULL };
     struct fit_file_rows *rows = &file->rows[file->rows_count];
     const char *suite, *kernel, *params;
     enum sim_status status = check_keys(file, item, keys, error);
@@ -134,6 +134,13 @@ static enum sim_status read_row(struct fit_file *file, const struct json *item, 
     }
     if (status == SIM_OK) {
         status = text_of(file, item, "params", false, &params, error);
+    }
+    rows->weight = 1;
+    if (status == SIM_OK && json_get(item, "weight") != NULL) {
+        status = number_of(file, item, "weight", &rows->weight, error);
+        if (status == SIM_OK && !(rows->weight > 0 && rows->weight <= 1)) {
+            return bad(file, json_get(item, "weight"), error, "weight must be above 0 and at most 1");
+        }
     }
     if (status != SIM_OK) {
         return status;
@@ -169,9 +176,9 @@ static enum sim_status read_list(struct fit_file *file, const struct json *root,
 
 static enum sim_status read_root(struct fit_file *file, const struct json *root, struct sim_error *error)
 {
-    static const char *const keys[] = { "schema", "title", "iterations", "values", "rows", NULL };
+    static const char *const keys[] = { "schema", "title", "iterations", "window_requests", "values", "rows", NULL };
     const char *schema, *title;
-    double iterations = 0;
+    double iterations = 0, window = 0;
     enum sim_status status = check_keys(file, root, keys, error);
     if (status == SIM_OK) {
         status = text_of(file, root, "schema", true, &schema, error);
@@ -191,6 +198,13 @@ static enum sim_status read_root(struct fit_file *file, const struct json *root,
             return bad(file, json_get(root, "iterations"), error, "iterations must be 1..1000");
         }
         file->iterations_max = (uint32_t)iterations;
+    }
+    if (status == SIM_OK && json_get(root, "window_requests") != NULL) {
+        status = number_of(file, root, "window_requests", &window, error);
+        if (status == SIM_OK && !(window >= 10000 && window <= 1e9)) {
+            return bad(file, json_get(root, "window_requests"), error, "window_requests must be 10000..1e9");
+        }
+        file->window_requests = (uint64_t)window;
     }
     if (status == SIM_OK) {
         status = read_list(file, root, "values", FIT_VALUES_MAX, read_value, error);

@@ -1,10 +1,10 @@
 /* reckon calibrate --from CSV... --base PROFILE --fit FIT.json -o PROFILE, and --accuracy DIR for the report on all rows. */
 #include "calib/accuracy.h"
 #include "calib/calibrate.h"
+#include "calib/workers.h"
 #include "sim/cli/cli.h"
 #include <errno.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,17 +127,19 @@ static void print_rows(const struct calibration *calibration)
                solution->residual[r] * 100, solution->weight[r], row->suite, row->kernel, row->params,
                row->measured, row->unit);
     }
-    printf("\nscatter %.2f%%; %u steps, %u evaluations\n", solution->scatter * 100, solution->iterations,
-           solution->evaluations);
+    printf("\nscatter %.2f%%; %u steps, %u evaluations of which %zu rows were simulated; %zu of %zu pairs of row and "
+           "value move\n",
+           solution->scatter * 100, solution->iterations, solution->evaluations, solution->tasks,
+           solution->heeding, solution->row_count * solution->value_count);
 }
 
 /* ---- the two tasks */
 
-static int run_fit(struct arguments *arguments, struct reckon *reckon)
+static int run_fit(struct arguments *arguments)
 {
     struct calibration *calibration = NULL;
     struct sim_error error = { 0 };
-    enum sim_status status = calibrate(reckon, arguments->base, arguments->fit, arguments->from,
+    enum sim_status status = calibrate(&arguments->common.options, arguments->base, arguments->fit, arguments->from,
                                        arguments->from_count, &calibration, &error);
     if (status == SIM_OK) {
         status = calibration_write_profile(calibration, arguments->output, &error);
@@ -170,15 +172,6 @@ static enum sim_status write_report(const struct accuracy *accuracy, const char 
     return fclose(file) == 0 ? SIM_OK : sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
 }
 
-static uint32_t jobs_of(const struct cli_common *common)
-{
-    cpu_set_t set;
-    if (common->options.jobs > 0) {
-        return common->options.jobs;
-    }
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-}
-
 static int run_accuracy(struct arguments *arguments, struct reckon *reckon,
                         const struct reckon_device *device)
 {
@@ -187,7 +180,7 @@ static int run_accuracy(struct arguments *arguments, struct reckon *reckon,
     struct sim_error error = { 0 };
     enum sim_status status = arguments->fit != NULL ? fit_file_read(arguments->fit, &fit, &error) : SIM_OK;
     if (status == SIM_OK) {
-        status = accuracy_measure(reckon, device, jobs_of(&arguments->common), arguments->accuracy,
+        status = accuracy_measure(reckon, device, workers_jobs(arguments->common.options.jobs), arguments->accuracy,
                                   arguments->fit != NULL ? &fit : NULL, &accuracy, &error);
     }
     if (status == SIM_OK && arguments->output != NULL) {
@@ -240,7 +233,7 @@ int cmd_calibrate(int argc, char **argv)
     int code = cli_open(&arguments.common, NULL, &reckon, devices);
     if (code == 0) {
         code = arguments.accuracy != NULL ? run_accuracy(&arguments, reckon, devices[0])
-                                          : run_fit(&arguments, reckon);
+                                          : run_fit(&arguments);
     }
     cli_close(&arguments.common, reckon, devices);
     free(arguments.from);

@@ -7,6 +7,16 @@
 
 #define ROWS 24
 
+/* Models here answer whole sets of values; the adapter hands out the row that a task asks for. */
+typedef enum sim_status (*point_model)(void *context, const double *values, double *residuals,
+                                       struct sim_error *error);
+
+struct adapted {
+    point_model model;
+    void *context;
+    size_t tasks; /* rows asked for */
+};
+
 struct line_model {
     double size[ROWS], measured[ROWS];
     double seen_low[3], seen_high[3]; /* values that the solver tried */
@@ -49,16 +59,35 @@ static void make_rows(struct line_model *model, size_t outlier_every)
     }
 }
 
+static enum sim_status adapt(void *context, const struct fit_task *tasks, size_t task_count, double *residuals,
+                             struct sim_error *error)
+{
+    struct adapted *adapted = context;
+    double rows[ROWS];
+    for (size_t t = 0; t < task_count; t++) {
+        if (t == 0 || tasks[t].values != tasks[t - 1].values) {
+            enum sim_status status = adapted->model(adapted->context, tasks[t].values, rows, error);
+            if (status != SIM_OK) {
+                return status;
+            }
+        }
+        residuals[t] = rows[tasks[t].row];
+        adapted->tasks++;
+    }
+    return SIM_OK;
+}
+
 static const struct fit_value wide[3] = { { 2, 1, 10 }, { 60, 10, 90 }, { 0.5, 0, 1 } };
 
 static enum sim_status solve(struct line_model *model, const struct fit_value *values, size_t value_count,
                              uint32_t iterations, struct fit_solution *solution, struct sim_error *error)
 {
+    struct adapted adapted = { line_residuals, model, 0 };
     struct fit_problem problem = { .value_count = value_count,
                                    .row_count = ROWS,
                                    .values = values,
-                                   .residuals = line_residuals,
-                                   .context = model,
+                                   .residuals = adapt,
+                                   .context = &adapted,
                                    .iterations_max = iterations };
     return fit_solve(&problem, solution, error);
 }
@@ -74,11 +103,12 @@ static enum sim_status two_residuals(void *context, const double *values, double
 static enum sim_status solve_two(struct line_model *model, const struct fit_value *values,
                                  uint32_t iterations, struct fit_solution *solution, struct sim_error *error)
 {
+    struct adapted adapted = { two_residuals, model, 0 };
     struct fit_problem problem = { .value_count = 2,
                                    .row_count = ROWS,
                                    .values = values,
-                                   .residuals = two_residuals,
-                                   .context = model,
+                                   .residuals = adapt,
+                                   .context = &adapted,
                                    .iterations_max = iterations };
     return fit_solve(&problem, solution, error);
 }
@@ -176,8 +206,9 @@ Test(fit, a_stop_at_a_kink_is_no_convergence)
     static const struct fit_value value = { 0.3, 0, 1 };
     struct fit_solution solution;
     struct sim_error error = { 0 };
+    struct adapted adapted = { kinked, NULL, 0 };
     struct fit_problem problem = {
-        .value_count = 1, .row_count = ROWS, .values = &value, .residuals = kinked
+        .value_count = 1, .row_count = ROWS, .values = &value, .residuals = adapt, .context = &adapted
     };
     cr_expect(eq(int, fit_solve(&problem, &solution, &error), SIM_UNSUPPORTED));
     cr_expect(strstr(error.text, "does not converge") != NULL, "%s", error.text);
@@ -200,8 +231,9 @@ Test(fit, answers_that_jump_are_fitted)
     struct fit_solution solution;
     struct sim_error error = { 0 };
     make_rows(&model, 6);
+    struct adapted adapted = { jumpy, &model, 0 };
     struct fit_problem problem = {
-        .value_count = 2, .row_count = ROWS, .values = narrow, .residuals = jumpy, .context = &model
+        .value_count = 2, .row_count = ROWS, .values = narrow, .residuals = adapt, .context = &adapted
     };
     cr_assert(eq(int, fit_solve(&problem, &solution, &error), SIM_OK), "%s", error.text);
     cr_expect(fabs(solution.value[0] / 4 - 1) < 0.05, "a = %g, made with 4", solution.value[0]);
@@ -241,8 +273,75 @@ Test(fit, senseless_problems_are_refused)
               "start above its range");
     bad[1] = (struct fit_value){ 10, 10, 10 };
     cr_expect(eq(int, solve_two(&model, bad, 0, &solution, &error), SIM_BAD_ARGUMENT), "empty range");
+    struct adapted adapted = { two_residuals, &model, 0 };
     struct fit_problem few = {
-        .value_count = 2, .row_count = 1, .values = wide, .residuals = two_residuals, .context = &model
+        .value_count = 2, .row_count = 1, .values = wide, .residuals = adapt, .context = &adapted
     };
     cr_expect(eq(int, fit_solve(&few, &solution, &error), SIM_BAD_ARGUMENT), "fewer rows than values");
+}
+
+/* Two groups of two values. Rows below 12 heed the first group alone, by a line; the others the second. */
+static enum sim_status split_residuals(void *context, const double *values, double *residuals,
+                                       struct sim_error *error)
+{
+    const struct line_model *model = context;
+    (void)error;
+    for (size_t r = 0; r < ROWS; r++) {
+        const double *own = r < 12 ? values : values + 2;
+        residuals[r] = (own[0] + model->size[r] / own[1]) / model->measured[r] - 1;
+    }
+    return SIM_OK;
+}
+
+/* Trials cost rows, so rows are asked for only where a value moves them: of 24 rows and 4 values, 48 pairs of 96. A slope then
+ * costs 48 rows, not 96; the screening of two groups both ways costs 96 once. */
+Test(fit, rows_are_asked_only_for_values_that_move_them)
+{
+    static const struct fit_value values[4] = {
+        { 3.5, 1, 10 }, { 40, 10, 90 }, { 5, 1, 10 }, { 25, 10, 90 }
+    };
+    static const uint32_t group[4] = { 7, 7, 9, 9 };
+    struct line_model model;
+    struct fit_solution grouped, single;
+    struct sim_error error = { 0 };
+    make_rows(&model, 0);
+    struct adapted adapted = { split_residuals, &model, 0 };
+    struct fit_problem problem = { .value_count = 4,
+                                   .row_count = ROWS,
+                                   .values = values,
+                                   .group = group,
+                                   .residuals = adapt,
+                                   .context = &adapted };
+    cr_assert(eq(int, fit_solve(&problem, &grouped, &error), SIM_OK), "%s", error.text);
+    cr_expect(eq(sz, grouped.heeding, 48));
+    cr_expect(eq(sz, grouped.tasks, adapted.tasks));
+    problem.group = NULL;
+    cr_assert(eq(int, fit_solve(&problem, &single, &error), SIM_OK), "%s", error.text);
+    for (size_t i = 0; i < 4; i++) {
+        cr_expect(fabs(grouped.value[i] / (i % 2 == 0 ? 4 : 30) - 1) < 0.05, "value %zu is %g", i, grouped.value[i]);
+        cr_expect(fabs(single.value[i] / grouped.value[i] - 1) < 1e-3, "groups change the work, not the answer");
+    }
+}
+
+/* Rows trusted at a thousandth pull next to nothing: every sixth is three times too long, and Tukey is not needed for it. */
+Test(fit, a_row_counts_as_it_is_trusted)
+{
+    struct line_model model;
+    struct fit_solution solution;
+    struct sim_error error = { 0 };
+    double trust[ROWS];
+    make_rows(&model, 0);
+    for (size_t r = 0; r < ROWS; r++) {
+        trust[r] = r % 2 == 0 ? 0.001 : 1;
+        model.measured[r] *= r % 2 == 0 ? 1.03 : 1; /* near enough not to be an outlier */
+    }
+    struct adapted adapted = { two_residuals, &model, 0 };
+    struct fit_problem problem = { .value_count = 2,
+                                   .row_count = ROWS,
+                                   .values = wide,
+                                   .trust = trust,
+                                   .residuals = adapt,
+                                   .context = &adapted };
+    cr_assert(eq(int, fit_solve(&problem, &solution, &error), SIM_OK), "%s", error.text);
+    cr_expect(fabs(solution.value[1] / 30 - 1) < 0.005, "b = %g, made with 30; with equal trust 29.6", solution.value[1]);
 }
