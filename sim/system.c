@@ -121,8 +121,8 @@ static void fill_times(const struct kernel_price *price, const struct reckon_dev
     kernel->tflops = price->flops > 0 && kernel->time_us > 0 ? price->flops / kernel->time_us * 1e-6 : NAN;
 }
 
-static void fill_notes(const struct kernel_price *price, const struct kernel_price_request *request,
-                       struct reckon_kernel *kernel)
+static void fill_notes(const struct kernel_price *price, const struct reckon_device *device,
+                       const struct kernel_price_request *request, struct reckon_kernel *kernel)
 {
     for (size_t i = 0; i < price->assumption_count; i++) {
         notes_add(&kernel->notes, "assumed: %s", price->assumptions[i].text);
@@ -134,9 +134,10 @@ static void fill_notes(const struct kernel_price *price, const struct kernel_pri
     if (request->cache != HARNESS_CACHE_PROGRAM) {
         notes_add(&kernel->notes, "caches at the start: %s", harness_cache_text(request->cache));
     }
-    if (price->result.matrix_share > KERNEL_PRICE_MATRIX_HEAVY) {
+    if (price->sustained_mhz < price->result.clock_mhz - 1) {
         notes_add(&kernel->notes,
-                  "short run at the highest clock; sustained dense work is slower (predict prices it so)");
+                  "a lone run at %.0f MHz; repeated without pause it would run at %.0f MHz, at most %.0f W",
+                  price->result.clock_mhz, price->sustained_mhz, device->chip.power_board_limit);
     }
 }
 
@@ -153,7 +154,7 @@ static void fill_kernel(const struct kernel_price *price, const struct reckon_de
     kernel->result = price->result;
     kernel->launches = price->launches;
     fill_times(price, device, harness, coverage, kernel);
-    fill_notes(price, request, kernel);
+    fill_notes(price, device, request, kernel);
     basis_add_chip(&kernel->basis, &device->chip);
     if (harness != NULL) {
         basis_add_kinds(&kernel->basis, &harness->kinds);
@@ -185,6 +186,9 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
                                   harness.library_count > 0 ? harness.libraries[0] : NULL);
         if (priced.cache == HARNESS_CACHE_PROGRAM && coverage != NULL) {
             priced.cache = coverage->cache;
+        }
+        if (coverage != NULL) {
+            priced.loop = coverage->loop;
         }
     }
     enum sim_status status = session_price(reckon, device, &priced, 1, error);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "sim/chiplet/executor_internal.h"
+#include "sim/chiplet/power.h"
 #include "sim/chiplet/reference_internal.h"
 
 #define DEFAULT_WINDOW_REQUESTS 1500000u
@@ -344,6 +345,18 @@ static double run_plan(const struct engine *engine, struct package *package, con
     return round * plan->rounds + last;
 }
 
+static void fill_power(struct kernel_result *result, const struct chip_profile *profile, const struct wave_program *program)
+{
+    struct power_activity activity = power_activity_of(program, result, (uint32_t)profile->unit_lanes);
+    struct power_energy energy = power_energy_of(profile, &activity);
+    result->core_uj = energy.core_uj;
+    result->memory_uj = energy.memory_uj;
+    result->watts = profile->power_idle;
+    if (result->duration_us > 0) {
+        result->watts += (energy.core_uj * power_core_scale(profile, result->clock_mhz) + energy.memory_uj) / result->duration_us;
+    }
+}
+
 static enum sim_status run_engine(const struct chip_profile *profile, const struct wave_program *program, const struct chip_options *options,
                                 struct kernel_result *result, struct sim_error *error)
 {
@@ -395,6 +408,7 @@ static enum sim_status run_engine(const struct chip_profile *profile, const stru
             result->limiter = KERNEL_STAGE_LATENCY;
         }
     }
+    fill_power(result, profile, program);
     reference_destroy(engine.reference);
     executor_destroy(executor);
     package_destroy(package);

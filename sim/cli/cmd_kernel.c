@@ -139,7 +139,7 @@ static void cell_occupancy(const struct reckon_kernel *kernel, char *text, size_
 }
 static void cell_clock(const struct reckon_kernel *kernel, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "%.0f MHz", kernel->result.clock_mhz);
+    snprintf(text, capacity, "%.0f MHz, %.0f W", kernel->result.clock_mhz, kernel->result.watts);
 }
 
 static void print_stack(struct reckon_kernel *const *kernels, size_t count)
@@ -184,7 +184,7 @@ static void print_text(struct reckon_kernel *const *kernels, size_t count)
     print_row("HBM traffic", kernels, count, cell_hbm);
     print_row("hits L1 / L2 / MALL", kernels, count, cell_hits);
     print_row("waves per CU / lanes", kernels, count, cell_occupancy);
-    print_row("clock", kernels, count, cell_clock);
+    print_row("clock, board power", kernels, count, cell_clock);
     print_stack(kernels, count);
     print_notes(kernels, count);
 }

@@ -129,8 +129,22 @@
     X(launch, latency, "us", 0, 1000, "launch and drain of an empty kernel as the device sees it, in a full stream") \
     X(launch, stream_gap, "us", 0, 1000, "end of a kernel to the start of the next one in a stream, both queued") \
     X(launch, graph_gap, "us", 0, 1000, "the same inside a captured graph")                        \
-    X(power, board_limit, "W", 10, 5000, "board power held over one second (informational)")                       \
-    X(power, idle, "W", 0, 2000, "board power without work, clocks up (informational)")
+    X(power, board_limit, "W", 10, 5000, "board power held over limit_window")                     \
+    X(power, limit_window, "ms", 0.001, 10000, "window over which the average stays below board_limit") \
+    X(power, excursion, "ratio", 1, 10, "most of board_limit over excursion_window")               \
+    X(power, excursion_window, "ms", 0.001, 10000, "window over which the average stays below excursion x board_limit") \
+    X(power, response, "ms", 0.001, 1000, "between two choices of the clock by the governor")      \
+    X(power, idle, "W", 0, 2000, "board power without work, clocks up")                            \
+    X(power, voltage_exponent, "ratio", 0, 3, "energy of a core operation goes with the clock to this power") \
+    X(power, voltage_floor, "MHz", 10, 5000, "core clock below which the voltage falls no further") \
+    X(power, matrix_bf16, "pJ/FLOP", 0.001, 100, "bf16 and fp16 matrix work at clock.core_max, operands from LDS and registers included") \
+    X(power, matrix_fp8, "pJ/FLOP", 0.001, 100, "8-bit matrix work, likewise")                     \
+    X(power, matrix_tf32, "pJ/FLOP", 0.001, 100, "tf32 matrix work, likewise")                     \
+    X(power, matrix_fp32, "pJ/FLOP", 0.001, 100, "fp32 matrix or vector multiply-adds, likewise")  \
+    X(power, matrix_fp64, "pJ/FLOP", 0.001, 100, "fp64 matrix work, likewise")                     \
+    X(power, instruction, "pJ/lane", 0.01, 1000, "an instruction of one lane at clock.core_max")   \
+    X(power, l2_byte, "pJ/B", 0.01, 1000, "a byte through L2 and the crossbar at clock.core_max")  \
+    X(power, hbm_byte, "pJ/B", 0.1, 1000, "a byte on the HBM bus, controller and die links included")
 
 /* Choices. X(section, key, "a|b|c", help); the C name is section_key, the C type int: index in the list. */
 #define CHIP_PROFILE_CHOICES(X)                                                                    \

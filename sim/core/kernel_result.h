@@ -46,7 +46,9 @@ struct kernel_result {
     const char *atomic_executed_at;     /* "l2", "memory_side", "lds" or "none"; static text */
     double flops;
     double clock_mhz;
-    double watts;                       /* 0: not modelled */
+    double watts;                       /* mean board power while it runs, idle included; 0: not modelled */
+    double core_uj, memory_uj;          /* dynamic energy of the whole kernel: of the core domain as it would be at clock.core_max,
+                                           and of what keeps its own voltage (sim/chiplet/power.h) */
     double sampled_fraction;            /* of the work units simulated; 1: exact */
     double sampling_error;              /* relative standard error of the duration from sampling, 0 when exact */
     uint64_t simulated_line_requests, simulated_wave_ops;

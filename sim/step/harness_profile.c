@@ -15,6 +15,21 @@ static const struct value_row rows[] = {
 };
 #undef ROW
 
+/* Optional values of an entry of `covers`; 0 where they are not given. */
+#define ROW(key, unit, min, max, field, help)                                  \
+    {                                                                          \
+        key, unit, min, max, offsetof(struct harness_coverage, field), help \
+    }
+static const struct value_row coverage_rows[] = {
+    ROW("call_us", "us", 0, 1e6, call_us, "host time of one measured call"),
+    ROW("calls", "count", 0, 1e6, loop.calls, "calls in a row, with little between them"),
+    ROW("between_us", "us", 0, 1e6, loop.between_us, "other work between those calls"),
+    ROW("pause_us", "us", 0, 1e9, loop.pause_us, "light work after the last of them"),
+    ROW("spin_mhz", "MHz", 0, 10000, loop.spin_mhz, "clock for which the cycles of a spun pause are counted"),
+    ROW("copy_pause_us", "us", 0, 1e6, loop.copy_pause_us, "what a copy that fills a pause is taken to last"),
+};
+#undef ROW
+
 double harness_floor_us(const struct harness_profile *harness, const struct chip_profile *chip)
 {
     return fmax(harness->empty_us - chip->launch_latency, 0);
@@ -52,13 +67,8 @@ static enum sim_status coverage_read(const char *path, const struct json *list,
             return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: more than %zu entries in 'covers'", path,
                             json_line(entry), harness->coverage_count);
         }
-        static const char *const keys[] = { "suite", "kernel", "cache", "call_us", NULL };
-        static const struct value_row call = { "call_us",
-                                               "us",
-                                               0,
-                                               1e6,
-                                               offsetof(struct harness_coverage, call_us),
-                                               "host time of one measured call" };
+        static const char *const keys[] = { "suite",    "kernel",  "cache",         "call_us", "calls", "between_us",
+                                            "pause_us", "spin_mhz", "copy_pause_us", NULL };
         enum sim_status status = value_keys_check(path, entry, keys, error);
         if (status == SIM_OK) {
             status = value_text_read(path, entry, "suite", coverage->suite, sizeof coverage->suite, error);
@@ -69,9 +79,11 @@ static enum sim_status coverage_read(const char *path, const struct json *list,
         if (status == SIM_OK) {
             status = value_text_read(path, entry, "cache", cache, sizeof cache, error);
         }
-        if (status == SIM_OK && json_get(entry, "call_us") != NULL) {
-            status = value_row_read(path, json_get(entry, "call_us"), &call, coverage, &harness->kinds,
-                                    error);
+        for (size_t r = 0; status == SIM_OK && r < sizeof coverage_rows / sizeof coverage_rows[0]; r++) {
+            const struct json *value = json_get(entry, coverage_rows[r].key);
+            if (value != NULL) {
+                status = value_row_read(path, value, &coverage_rows[r], coverage, &harness->kinds, error);
+            }
         }
         if (status != SIM_OK) {
             return status;

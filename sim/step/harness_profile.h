@@ -3,6 +3,7 @@
 #ifndef SIM_STEP_HARNESS_PROFILE_H
 #define SIM_STEP_HARNESS_PROFILE_H
 #include "sim/core/status.h"
+#include "sim/step/kernel_price_loop.h"
 #include "sim/step/value_table.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@ struct harness_coverage {
         kernel[48]; /* kernel "": all of the suite; else one kernel, which wins over the suite's entry */
     enum harness_cache cache;
     double call_us; /* host time of one measured call: no measurement is below it; 0: the host runs ahead */
+    struct kernel_price_loop loop; /* how it repeats the call, as board power sees it */
 };
 
 struct harness_profile {

@@ -32,18 +32,49 @@ static void set_initial_cache(struct wave_program *program, enum harness_cache c
     }
 }
 
-/* Memory-bound kernels hold one clock, matrix-heavy ones another, which only the run itself tells: run, and run again at
- * the other clock when the first run says so. */
+/* Share of the time that follows the core clock, where no second run tells: stages that run on it. */
+static double exponent_of_stack(const struct chip_profile *chip, const struct kernel_result *result)
+{
+    double share = result->stack[KERNEL_STAGE_ISSUE] + result->stack[KERNEL_STAGE_MATRIX] +
+                   result->stack[KERNEL_STAGE_L1] + result->stack[KERNEL_STAGE_DISPATCH];
+    if (chip->l2_clock_domain == CHIP_L2_CLOCK_CORE) {
+        share += result->stack[KERNEL_STAGE_L2];
+    }
+    return fmin(share, 1);
+}
+
+/* How the time follows the clock: by a second run at clock.core_dense for what draws more than the board's limit. */
+static enum sim_status find_exponent(const struct chip_profile *chip, const struct wave_program *program,
+                                     struct chip_options options, const struct kernel_result *result,
+                                     double *exponent, struct sim_error *error)
+{
+    struct kernel_result slow;
+    double mhz = options.core_mhz;
+    *exponent = exponent_of_stack(chip, result);
+    if (result->watts <= chip->power_board_limit || chip->clock_core_dense >= mhz) {
+        return SIM_OK;
+    }
+    options.core_mhz = chip->clock_core_dense;
+    enum sim_status status = chip_run(chip, program, &options, &slow, error);
+    if (status == SIM_OK) {
+        *exponent = fmin(fmax(log(slow.duration_us / result->duration_us) / log(mhz / options.core_mhz), 0), 1);
+    }
+    return status;
+}
+
+/* Kernels without matrix work hold one clock, matrix-heavy ones start from the highest, which only the run itself tells:
+ * run, and run again at the other clock when the first run says so. */
 static enum sim_status run_waves(const struct kernel_price_machine *machine,
                                  const struct kernel_price_request *request, struct wave_program *program,
-                                 struct kernel_result *result, struct sim_error *error)
+                                 struct kernel_result *result, double *exponent, struct sim_error *error)
 {
     const struct chip_profile *chip = machine->chip;
+    bool fixed = request->core_mhz > 0;
     struct chip_options options = { .engine = machine->engine,
                                     .exact = request->exact,
                                     .seed = machine->seed,
                                     .window_requests = request->exact ? 0 : request->window_requests,
-                                    .core_mhz = chip->clock_core_memory_bound };
+                                    .core_mhz = fixed ? request->core_mhz : chip->clock_core_memory_bound };
     if (request->cache == HARNESS_CACHE_PREDECESSOR && program->predecessor_bytes == 0) {
         return sim_fail(error, SIM_BAD_ARGUMENT,
                         "%s/%s does not say what its predecessor wrote: use clean, own or flushed",
@@ -51,13 +82,14 @@ static enum sim_status run_waves(const struct kernel_price_machine *machine,
     }
     set_initial_cache(program, request->cache);
     enum sim_status status = chip_run(chip, program, &options, result, error);
-    double matrix_mhz = request->matrix_mhz > 0 ? request->matrix_mhz : chip->clock_core_max;
-    if (status == SIM_OK && result->matrix_share > KERNEL_PRICE_MATRIX_HEAVY &&
-        matrix_mhz != options.core_mhz) {
-        options.core_mhz = matrix_mhz;
+    if (status == SIM_OK && !fixed && result->matrix_share > KERNEL_PRICE_MATRIX_HEAVY &&
+        chip->clock_core_max != options.core_mhz) {
+        options.core_mhz = chip->clock_core_max;
         status = chip_run(chip, program, &options, result, error);
     }
-    return status;
+    *exponent = 0;
+    return status == SIM_OK && !fixed ? find_exponent(chip, program, options, result, exponent, error)
+                                      : status;
 }
 
 static void run_copy(const struct kernel_price_machine *machine, const struct kernel_launch *launch,
@@ -69,6 +101,7 @@ static void run_copy(const struct kernel_price_machine *machine, const struct ke
     *result = (struct kernel_result){ .duration_us = fixed_us + launch->copy_bytes / (rate_gbs * 1e3),
                                       .sampled_fraction = 1,
                                       .atomic_executed_at = "none",
+                                      .watts = machine->chip->power_idle,
                                       .clock_mhz = machine->chip->clock_core_memory_bound };
     result->stack[KERNEL_STAGE_LATENCY] = fixed_us / result->duration_us;
     result->stack[KERNEL_STAGE_DIE_LINK] = 1 - result->stack[KERNEL_STAGE_LATENCY]; /* the host link */
@@ -76,7 +109,8 @@ static void run_copy(const struct kernel_price_machine *machine, const struct ke
 }
 
 /* Add `part`, run `repeat` times, to `sum`: times and bytes add, shares are weighted by time. */
-static void result_add(struct kernel_result *sum, const struct kernel_result *part, double repeat)
+static void result_add(struct kernel_result *sum, const struct kernel_result *part, double repeat,
+                       double idle_watts)
 {
     double us = part->duration_us * repeat, total = sum->duration_us + us;
     double weight = total > 0 ? us / total : 0;
@@ -99,6 +133,8 @@ static void result_add(struct kernel_result *sum, const struct kernel_result *pa
     MIX(sampled_fraction);
     MIX(sampling_error);
 #undef MIX
+    sum->core_uj += part->core_uj * repeat;
+    sum->memory_uj += part->memory_uj * repeat;
     for (int l = 0; l < KERNEL_LEVELS; l++) {
         sum->bytes[l] += part->bytes[l] * repeat;
     }
@@ -106,6 +142,8 @@ static void result_add(struct kernel_result *sum, const struct kernel_result *pa
     sum->hbm_write_bytes += part->hbm_write_bytes * repeat;
     sum->atomic_count += part->atomic_count * repeat;
     sum->atomic_hottest_line_ops = fmax(sum->atomic_hottest_line_ops, part->atomic_hottest_line_ops);
+    sum->clock_mhz = total > 0 ? sum->clock_mhz : part->clock_mhz;
+    sum->watts = total > 0 ? sum->watts : fmin(part->watts, idle_watts);
     if (sum->atomic_executed_at == NULL || part->atomic_count > 0) {
         sum->atomic_executed_at = part->atomic_executed_at;
     }
@@ -160,6 +198,7 @@ bool kernel_price_value(const struct kernel_price *price, double time_us, double
         *value = time_us * price->value_factor / price->value_amount;
         return true;
     case KERNEL_VALUE_COUNT: *value = price->value_amount; return true;
+    case KERNEL_VALUE_WATTS: *value = price->result.watts; return true;
     default: return false;
     }
 }
@@ -172,7 +211,7 @@ static double launch_path_us(const struct chip_profile *chip)
     return fmax(chip->launch_latency - workgroup_us, 0);
 }
 
-static void add_launch_path(struct kernel_result *result, double us)
+static void add_launch_path(struct kernel_result *result, double us, double idle_watts)
 {
     double share = us > 0 ? us / (result->duration_us + us) : 0;
     for (int s = 0; s < KERNEL_STAGES; s++) {
@@ -182,7 +221,105 @@ static void add_launch_path(struct kernel_result *result, double us)
     result->unit_share *= 1 - share;
     result->hbm_share *= 1 - share;
     result->matrix_share *= 1 - share;
+    result->watts -= (result->watts - idle_watts) * share;
     result->duration_us += us;
+}
+
+/* ---- power */
+
+struct power_load kernel_price_load(const struct kernel_price *price, const struct chip_profile *chip)
+{
+    double us = price->device_us, mhz = price->result.clock_mhz > 0 ? price->result.clock_mhz : chip->clock_core_max;
+    if (us <= 0) {
+        return (struct power_load){ 0 };
+    }
+    double at_max_us = us * pow(mhz / chip->clock_core_max, price->clock_exponent);
+    return (struct power_load){ .us = at_max_us,
+                                .core_watts = price->result.core_uj / at_max_us,
+                                .memory_watts = price->result.memory_uj / at_max_us,
+                                .exponent = price->clock_exponent };
+}
+
+/* The launch again at a lower clock: its times stretch, its bytes stay. */
+static void result_slow(struct kernel_result *result, double us, double mhz, double watts)
+{
+    double factor = us > 0 ? result->duration_us / us : 1;
+    result->hbm_share *= factor;
+    result->matrix_share *= factor * result->clock_mhz / mhz;
+    result->duration_us = us;
+    result->clock_mhz = mhz;
+    result->watts = watts;
+}
+
+static struct power_load load_of(const struct chip_profile *chip, const struct kernel_result *part, double exponent,
+                                 double gap_us, double repeat)
+{
+    double us = (part->duration_us * pow(part->clock_mhz / chip->clock_core_max, exponent) + gap_us) * repeat;
+    return (struct power_load){ .us = us,
+                                .core_watts = us > 0 ? part->core_uj * repeat / us : 0,
+                                .memory_watts = us > 0 ? part->memory_uj * repeat / us : 0,
+                                .exponent = exponent };
+}
+
+/* The pause after a burst of `burst_us`: whole copies, or waiting. */
+static double pause_us(const struct chip_profile *chip, const struct kernel_duty *duty,
+                       const struct kernel_price_loop *loop, double burst_us, double copy_us)
+{
+    double us = burst_us * (1 - duty->duty) / duty->duty;
+    if (us <= 0) {
+        return 0;
+    }
+    if (duty->copies) {
+        double asked = loop->copy_pause_us > 0 ? loop->copy_pause_us : copy_us;
+        return copy_us * fmax(1, floor(us / asked + 1e-9));
+    }
+    return loop->spin_mhz > 0 ? us * loop->spin_mhz / chip->clock_core_max : us;
+}
+
+/* The clock of the first launch when it runs in bursts with pauses for ever. */
+static void settle(const struct chip_profile *chip, bool excursion, const struct power_load *burst,
+                   const struct power_load *pause, double gap_us, double repeat, struct kernel_result *part)
+{
+    struct power_governor governor;
+    struct power_load loads[2] = { *burst, *pause };
+    struct power_run runs[2];
+    power_governor_init(&governor, chip, excursion);
+    power_governor_settle(&governor, loads, 2, runs);
+    result_slow(part, fmax(runs[0].us / repeat - gap_us, 0), runs[0].mhz, runs[0].watts);
+}
+
+static void apply_duty(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                       const struct kernel_plan *plan, struct kernel_result parts[], const double exponents[])
+{
+    const struct chip_profile *chip = machine->chip;
+    double gap = chip->launch_stream_gap, repeat = plan->launches[0].repeat;
+    struct power_load burst = load_of(chip, &parts[0], exponents[0], gap, repeat);
+    struct power_load pause = { 0 };
+    double copy_us = 0;
+    if (plan->duty.copies) {
+        pause = load_of(chip, &parts[1], exponents[1], gap, 1);
+        copy_us = pause.us;
+    }
+    pause.us = pause_us(chip, &plan->duty, &request->loop, burst.us, copy_us);
+    settle(chip, plan->duty.excursion, &burst, &pause, gap, repeat, &parts[0]);
+}
+
+/* A measuring loop, where the kernel draws more than the board can hold. */
+static void apply_loop(const struct chip_profile *chip, const struct kernel_price_loop *loop, struct kernel_result *part,
+                       double exponent)
+{
+    if (loop->calls <= 0 || part->watts <= chip->power_board_limit) {
+        return;
+    }
+    struct power_load burst = load_of(chip, part, exponent, loop->between_us, loop->calls);
+    struct power_load pause = { .us = loop->pause_us };
+    settle(chip, true, &burst, &pause, loop->between_us, loop->calls, part);
+}
+
+static void add_sustained(struct kernel_price *price, const struct chip_profile *chip)
+{
+    struct power_load load = kernel_price_load(price, chip);
+    price->sustained_mhz = power_clock_for(&load, chip, chip->power_board_limit);
 }
 
 static void add_gaps(struct kernel_price *price, const struct chip_profile *chip)
@@ -221,30 +358,43 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
                                   const struct kernel_price_request *request, const struct kernel_plan *plan,
                                   struct kernel_price *price, struct sim_error *error)
 {
+    struct kernel_result parts[KERNEL_PRICE_LAUNCHES_MAX] = { 0 };
+    double exponents[KERNEL_PRICE_LAUNCHES_MAX] = { 0 }, exponent_us = 0;
     copy_plan_facts(plan, price);
     SIM_ASSERT(plan->launch_count <= KERNEL_PRICE_LAUNCHES_MAX, "%zu launches", plan->launch_count);
     for (size_t i = 0; i < plan->launch_count; i++) {
         const struct kernel_launch *launch = &plan->launches[i];
-        struct kernel_result part = { 0 };
         if (launch->kind == KERNEL_LAUNCH_WAVES) {
-            enum sim_status status = run_waves(machine, request, launch->program, &part, error);
+            enum sim_status status = run_waves(machine, request, launch->program, &parts[i], &exponents[i], error);
             if (status != SIM_OK) {
                 return status;
             }
-            add_launch_path(&part, price->graph_style ? 0 : launch_path_us(machine->chip));
+            apply_loop(machine->chip, &request->loop, &parts[i], exponents[i]);
+            add_launch_path(&parts[i], price->graph_style ? 0 : launch_path_us(machine->chip),
+                            machine->chip->power_idle);
         } else {
-            run_copy(machine, launch, &part);
+            run_copy(machine, launch, &parts[i]);
         }
-        SIM_ASSERT(isfinite(part.duration_us) && part.duration_us >= 0, "%s/%s launch %zu takes %g us",
-                   request->suite, request->kernel, i, part.duration_us);
-        price->launch_us[i] = part.duration_us;
-        price->launch_repeat[i] = launch->repeat;
-        price->launches += launch->repeat;
-        result_add(&price->result, &part, launch->repeat);
+        SIM_ASSERT(isfinite(parts[i].duration_us) && parts[i].duration_us >= 0, "%s/%s launch %zu takes %g us",
+                   request->suite, request->kernel, i, parts[i].duration_us);
     }
     price->launch_count = plan->launch_count;
+    if (plan->duty.given) {
+        apply_duty(machine, request, plan, parts, exponents);
+        price->launch_count = 1; /* the pause is not part of the time */
+    }
+    for (size_t i = 0; i < price->launch_count; i++) {
+        double repeat = plan->launches[i].repeat;
+        price->launch_us[i] = parts[i].duration_us;
+        price->launch_repeat[i] = repeat;
+        price->launches += repeat;
+        exponent_us += exponents[i] * parts[i].duration_us * repeat;
+        result_add(&price->result, &parts[i], repeat, machine->chip->power_idle);
+    }
+    price->clock_exponent = price->result.duration_us > 0 ? exponent_us / price->result.duration_us : 0;
     price->result.flops = plan->flops;
     add_gaps(price, machine->chip);
+    add_sustained(price, machine->chip);
     return SIM_OK;
 }
 

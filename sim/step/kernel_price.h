@@ -8,9 +8,11 @@
 #ifndef SIM_STEP_KERNEL_PRICE_H
 #define SIM_STEP_KERNEL_PRICE_H
 #include "sim/chiplet/chip.h"
+#include "sim/chiplet/power.h"
 #include "sim/core/kernel_result.h"
 #include "sim/fabric/fabric.h"
 #include "sim/step/harness_profile.h"
+#include "sim/step/kernel_price_loop.h"
 #include "workloads/kernels/kernel.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +29,8 @@ struct kernel_price_machine { /* borrowed */
 struct kernel_price_request {
     const char *suite, *kernel, *params; /* params: "k=v;k=v", NULL for none */
     enum harness_cache cache;
-    double matrix_mhz; /* core clock of kernels that keep the matrix units busy; 0: the highest */
+    double core_mhz;    /* a fixed core clock; 0: the highest that its kind of kernel holds, and what power leaves of it */
+    struct kernel_price_loop loop;
     bool exact;
     uint64_t window_requests; /* line requests simulated before extrapolating; 0: the chip model's default */
 };
@@ -40,6 +43,8 @@ struct kernel_price {
     double launch_repeat[KERNEL_PRICE_LAUNCHES_MAX];
     double launches;             /* sum of the repeats */
     double device_us;            /* first launch's start to the last one's end, device alone, all queued */
+    double clock_exponent;       /* device_us goes with the core clock^-exponent near the clock it was priced at */
+    double sustained_mhz;        /* clock at which it could go on for ever within power.board_limit */
     struct kernel_result result; /* all launches together; gaps are its launch stage */
     bool graph_style, time_is_per_call, value_only;
     enum kernel_value_rule value_rule;
@@ -62,7 +67,10 @@ double kernel_price_measured_us(const struct kernel_price *price, const struct c
 /* The table's value for a time; false when the kernel has none. `time_us` is as the table has it (per call or whole). */
 bool kernel_price_value(const struct kernel_price *price, double time_us, double *value);
 
-/* A kernel is held by the matrix units, and by the clock they allow, above this mean utilisation. */
+/* The kernel as a load on the governor, at clock.core_max. */
+struct power_load kernel_price_load(const struct kernel_price *price, const struct chip_profile *chip);
+
+/* A kernel is held by the matrix units, and starts from clock.core_max, above this mean utilisation. */
 #define KERNEL_PRICE_MATRIX_HEAVY 0.3
 
 #endif

@@ -3,11 +3,11 @@
 #include "sim/core/units.h"
 #include "sim/fabric/fabric.h"
 #include "sim/reckon.h"
-#include "sim/step/governor.h"
 #include "sim/step/overlap.h"
 #include "sim/step/rechoose.h"
 #include "sim/step/schedule.h"
 #include "sim/step/session.h"
+#include "sim/step/step_clock.h"
 #include "workloads/graph.h"
 #include "workloads/trace/kineto.h"
 #include <math.h>
@@ -34,7 +34,6 @@ struct node_pricing {                    /* of one device node */
     char params[RECHOOSE_PARAMS_CAPACITY]; /* backing of request.params where they are not the node's own */
     enum reckon_priced priced;
     struct step_price price;
-    double matrix_share;
     char limiter[24];
 };
 
@@ -269,7 +268,6 @@ static void price_from_program(struct prediction_build *build, const struct grap
 {
     const struct kernel_price *price = session_price_of(build->reckon, build->device, &pricing->request);
     pricing->price = step_price_of_kernel(build->device, price);
-    pricing->matrix_share = price->result.matrix_share;
     snprintf(pricing->limiter, sizeof pricing->limiter, "%s", kernel_stage_text(price->result.limiter));
     for (size_t i = 0; i < price->assumption_count && pricing->priced == RECKON_PRICED_PROGRAM; i++) {
         note_assumption(&build->prediction->notes, &pricing->request, price->assumptions[i].text);
@@ -417,41 +415,74 @@ static enum sim_status schedule(struct prediction_build *build, struct sim_error
     return step_schedule(build->graph, build->prices, &costs, &options, &build->timeline, error);
 }
 
-static double matrix_mhz_of(const struct prediction_build *build)
-{
-    double matrix_us = 0, hbm_us = 0, step_us = build->graph->rank_count * build->timeline->step_ms * 1e3;
-    for (size_t i = 0; i < build->graph->node_count; i++) {
-        matrix_us += build->nodes[i].matrix_share * build->prices[i].us;
-        hbm_us += build->prices[i].hbm_share * build->prices[i].us;
-    }
-    return round(governor_core_mhz(&build->device->chip, matrix_us / step_us, hbm_us / step_us));
-}
+/* Steps of schedule and governor until they agree; three suffice, since a stretched kernel draws as much energy. */
+#define CLOCK_ROUNDS 4
+#define CLOCK_AGREES 0.001 /* of the step */
 
-/* Dense kernels again, at the clock that the step as a whole leaves them. */
-static enum sim_status reprice_dense(struct prediction_build *build, struct sim_error *error)
+static void power_loads(const struct prediction_build *build, struct power_load *loads)
 {
-    double matrix_mhz = matrix_mhz_of(build);
-    bool changed = false;
-    if (matrix_mhz == build->device->chip.clock_core_max) {
-        return SIM_OK;
-    }
+    const struct chip_profile *chip = &build->device->chip;
     for (size_t i = 0; i < build->graph->node_count; i++) {
-        if (build->nodes[i].has_request && build->nodes[i].matrix_share > KERNEL_PRICE_MATRIX_HEAVY) {
-            build->nodes[i].request.matrix_mhz = matrix_mhz;
-            changed = true;
+        const struct node_pricing *pricing = &build->nodes[i];
+        double us = pricing->price.us;
+        loads[i] = (struct power_load){ 0 };
+        if (build->graph->nodes[i].kind == GRAPH_KERNEL && pricing->has_request) {
+            loads[i] = kernel_price_load(session_price_of(build->reckon, build->device, &pricing->request),
+                                         chip);
+        } else if (graph_is_device(&build->graph->nodes[i]) && us > 0) { /* no activity known but its HBM traffic */
+            double bytes_per_us = pricing->price.hbm_share * chip->hbm_channels * chip->hbm_channel_rate * 1e3;
+            loads[i] = (struct power_load){ .us = us,
+                                            .memory_watts = bytes_per_us * chip->power_hbm_byte * 1e-6 };
         }
     }
-    if (!changed) {
-        return SIM_OK;
+}
+
+static void note_clock(struct prediction_build *build, const struct step_clock_rank *ranks)
+{
+    double mhz = 0, watts = 0;
+    for (uint32_t r = 0; r < build->graph->rank_count; r++) {
+        mhz += ranks[r].mhz / build->graph->rank_count;
+        watts += ranks[r].watts / build->graph->rank_count;
     }
-    notes_add(&build->prediction->notes,
-              "dense kernels run at %.0f MHz, the clock that board power leaves this step (static governor)",
-              matrix_mhz);
-    enum sim_status status = price_requests(build, error);
+    notes_add(&build->prediction->notes, "board power: %.0f W on average of %.0f; core clock %.0f MHz while busy",
+              watts, build->device->chip.power_board_limit, mhz);
+}
+
+/* The clock that board power leaves each kernel, and the step it makes. */
+static enum sim_status apply_power(struct prediction_build *build, struct sim_error *error)
+{
+    const struct chip_profile *chip = &build->device->chip;
+    size_t count = build->graph->node_count;
+    struct power_load *loads = calloc(count + 1, sizeof *loads);
+    double *mhz = calloc(count + 1, sizeof *mhz);
+    struct step_clock_rank *ranks = calloc(build->graph->rank_count + 1, sizeof *ranks);
+    enum sim_status status = SIM_OK;
+    if (loads == NULL || mhz == NULL || ranks == NULL) {
+        status = sim_fail(error, SIM_NO_MEMORY, "no memory for the clocks of %zu nodes", count);
+    } else {
+        power_loads(build, loads);
+    }
+    for (size_t i = 0; status == SIM_OK && i < count; i++) {
+        mhz[i] = chip->clock_core_max;
+    }
+    for (int round = 0; status == SIM_OK && round < CLOCK_ROUNDS; round++) {
+        double before = build->timeline->step_ms;
+        step_clock_solve(build->graph, build->timeline, chip, loads, mhz, ranks);
+        for (size_t i = 0; i < count; i++) {
+            build->prices[i].us = build->nodes[i].price.us * pow(chip->clock_core_max / mhz[i], loads[i].exponent);
+        }
+        status = schedule(build, error);
+        if (status == SIM_OK && fabs(build->timeline->step_ms / before - 1) < CLOCK_AGREES) {
+            break;
+        }
+    }
     if (status == SIM_OK) {
-        status = fill_prices(build, error);
+        note_clock(build, ranks);
     }
-    return status == SIM_OK ? schedule(build, error) : status;
+    free(loads);
+    free(mhz);
+    free(ranks);
+    return status;
 }
 
 /* ---- the answer */
@@ -780,7 +811,7 @@ enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device
         status = schedule(&build, error);
     }
     if (status == SIM_OK) {
-        status = reprice_dense(&build, error);
+        status = apply_power(&build, error);
     }
     if (status == SIM_OK) {
         fill_prediction(&build);

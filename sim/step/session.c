@@ -90,10 +90,11 @@ void price_key(const struct reckon *reckon, const struct reckon_device *device,
                const struct kernel_price_request *request, char key[PRICE_KEY_CAPACITY])
 {
     int length = snprintf(
-        key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d|%d|%llu|%.17g|%s/%s|%s",
+        key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d|%d|%llu|%.17g|%g,%g,%g,%g,%g|%s/%s|%s",
         (unsigned long long)device->chip.hash, (unsigned long long)node_profile_hash(device->node),
         (int)reckon->options.chip_reference, (unsigned long long)reckon->options.seed, (int)request->cache,
-        (int)request->exact, (unsigned long long)request->window_requests, request->matrix_mhz,
+        (int)request->exact, (unsigned long long)request->window_requests, request->core_mhz,
+        request->loop.calls, request->loop.between_us, request->loop.pause_us, request->loop.spin_mhz, request->loop.copy_pause_us,
         request->suite, request->kernel, request->params != NULL ? request->params : "");
     SIM_ASSERT(length > 0 && length < PRICE_KEY_CAPACITY, "key of %s/%s is %d bytes long", request->suite,
                request->kernel, length);

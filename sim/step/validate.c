@@ -169,6 +169,7 @@ static void add_kernel_task(struct validation_build *build, const struct table_r
         .kernel = measured->kernel,
         .params = task.params,
         .cache = coverage->cache,
+        .loop = coverage->loop,
         .window_requests = build->window_requests
     };
     build->tasks[build->task_count++] = task;

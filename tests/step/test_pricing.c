@@ -1,6 +1,5 @@
 /* From launches to what a table holds: gaps, launch path, a host that is slower than the device, values; rechoosing; and
  * tasks over worker processes. Prices are given by hand, so that each figure is arithmetic. */
-#include "sim/step/governor.h"
 #include "sim/step/kernel_price.h"
 #include "sim/step/parallel.h"
 #include "sim/step/rechoose.h"
@@ -118,40 +117,6 @@ Test(rechoose, drops_the_librarys_choices_and_keeps_the_shape)
     cr_expect(eq(str, params, "b=7;M=8"));
     cr_expect(not(rechoose("gemm", "mm", "M=8", &kernel, params)));
     cr_expect(not(rechoose("pointwise", "tile", "M=8", &kernel, params)));
-}
-
-/* Rows of calib/data/h200/power.csv, bf16 8192^3 in bursts of 8: matrix share = TFLOP/s over the rate at the row's clock
- * (132 x 4096 x clock) times the duty; HBM share 0.91 of the copy's part of the time. */
-Test(governor, meets_the_measured_clocks_within_6_percent)
-{
-    static const struct {
-        double duty, tflops, mhz, copy;
-    } rows[] = {
-        { 1.0, 664.14, 1470, 0 }, { 0.75, 756.89, 1674, 0 },    { 0.5, 786.76, 1932, 0 },
-        { 0.25, 791.2, 1980, 0 }, { 0.75, 703.77, 1576, 0.25 }, { 0.25, 786.91, 1947, 0.75 },
-    };
-    const struct chip_profile h200 = { .clock_core_max = 1980, .clock_core_dense = 1460 };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        double share = rows[i].duty * rows[i].tflops * 1e6 / (132 * 4096.0 * rows[i].mhz);
-        double mhz = governor_core_mhz(&h200, share, 0.91 * rows[i].copy);
-        cr_expect(lt(dbl, fabs(mhz / rows[i].mhz - 1), 0.06), "row %zu: %g against %g MHz", i, mhz,
-                  rows[i].mhz);
-    }
-}
-
-/* More work never raises the clock, and nothing leaves [core_dense, core_max]. */
-Test(governor, falls_with_work_within_its_bounds)
-{
-    const struct chip_profile device = { .clock_core_max = 2200, .clock_core_dense = 1375 };
-    double before = 2200;
-    for (double share = 0; share <= 1; share += 0.05) {
-        double mhz = governor_core_mhz(&device, share, 0.3);
-        cr_expect(le(dbl, mhz, before));
-        cr_expect(ge(dbl, mhz, 1375));
-        cr_expect(le(dbl, governor_core_mhz(&device, share, 0.9), mhz));
-        before = mhz;
-    }
-    cr_expect(eq(dbl, before, 1375));
 }
 
 /* ---- workers */

@@ -44,7 +44,17 @@ enum kernel_value_rule {
     KERNEL_VALUE_NONE,
     KERNEL_VALUE_AMOUNT_PER_TIME, /* value = amount / time, in `unit` (amount given per microsecond of time) */
     KERNEL_VALUE_TIME_PER_AMOUNT, /* value = time_us x factor / amount (us/kernel, ns/op, cycles, s) */
-    KERNEL_VALUE_COUNT            /* value = amount: a count that does not depend on time */
+    KERNEL_VALUE_COUNT,           /* value = amount: a count that does not depend on time */
+    KERNEL_VALUE_WATTS            /* value = mean board power while the plan repeats back to back */
+};
+
+/* A plan whose first launch is played in bursts of its repeat, with a pause between them that holds the board's power down:
+ * what the clock, and so the time of that launch, depends on. */
+struct kernel_duty {
+    bool given;      /* false: the plan runs once */
+    double duty;     /* share of the burst in burst and pause, at the highest clock, 0..1 */
+    bool copies;     /* the pause is filled with whole runs of the second launch; else the device waits */
+    bool excursion;  /* false: power never exceeds the board's limit, however briefly */
 };
 
 struct kernel_assumption { char text[160]; }; /* "rows = 1e7 (range 1e6..1e7): the study does not say" */
@@ -62,6 +72,7 @@ struct kernel_plan {
     double value_amount, value_factor;
     char value_unit[16];
     double flops;                        /* useful arithmetic of the whole kernel; 0: undefined */
+    struct kernel_duty duty;
     size_t assumption_count;
     struct kernel_assumption assumptions[16];
 };

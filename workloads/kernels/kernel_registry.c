@@ -23,7 +23,7 @@ static const struct kernel_definition *const lists[] = {
 #ifdef HAVE_DENSE_SORT
     dense_sort_kernels,
 #endif
-    memcpy_kernels,
+    memcpy_kernels, power_kernels,
 };
 
 #define LIST_COUNT (sizeof lists / sizeof lists[0])
