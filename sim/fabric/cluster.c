@@ -16,9 +16,33 @@ static uint32_t nodes_per_leaf(const struct cluster *cluster)
     return cluster->node->has_nic ? (uint32_t)cluster->node->nic_leaf_nodes : 1;
 }
 
+/* Rails that the group's GPUs are dealt to. */
+static uint32_t rails_of(const struct cluster *cluster)
+{
+    uint32_t rails = cluster->node->has_nic ? (uint32_t)cluster->node->nic_rails : 1;
+    return rails < cluster->gpus ? rails : cluster->gpus;
+}
+
+/* Largest number of the group's GPUs of one node on one rail; the same for all rails where the GPUs divide evenly. */
+static double gpus_per_rail(const struct cluster *cluster)
+{
+    return ceil((double)cluster->gpus / rails_of(cluster));
+}
+
+static bool spans_leaves(const struct cluster *cluster)
+{
+    return cluster->nodes > nodes_per_leaf(cluster);
+}
+
 static bool has_spine(const struct cluster *cluster)
 {
-    return cluster->nodes > 1 && cluster->nodes > nodes_per_leaf(cluster);
+    return cluster->nodes > 1 && (spans_leaves(cluster) || rails_of(cluster) > 1);
+}
+
+/* Nodes of the group under one leaf. */
+static double nodes_together(const struct cluster *cluster)
+{
+    return fmin(cluster->nodes, nodes_per_leaf(cluster));
 }
 
 const char *cluster_view_text(enum cluster_view view)
@@ -52,24 +76,26 @@ static bool rows_are_even(const struct cluster *cluster, const double *split)
 enum cluster_view cluster_view_of(const struct cluster *cluster, const struct cluster_traffic *traffic)
 {
     if (traffic->split == NULL) {
-        bool leaves_are_even = !has_spine(cluster) || cluster->nodes % nodes_per_leaf(cluster) == 0;
+        bool leaves_are_even = !has_spine(cluster) ||
+                               ((!spans_leaves(cluster) || cluster->nodes % nodes_per_leaf(cluster) == 0) &&
+                                cluster->gpus % rails_of(cluster) == 0);
         return leaves_are_even || traffic->switch_bytes > 0 ? CLUSTER_ONE_GPU : CLUSTER_PER_PAIR;
     }
     bool spine_is_wide = !has_spine(cluster) || cluster->node->nic_oversubscription <= 1;
     return spine_is_wide && rows_are_even(cluster, traffic->split) ? CLUSTER_BY_SOURCE : CLUSTER_PER_PAIR;
 }
 
-/* Capacity of all uplinks of one leaf: its nodes' NICs, all GPUs of a node counted, over the oversubscription. */
+/* Capacity of all uplinks of one leaf: its nodes' NICs on its rail, all GPUs of a node counted, over the oversubscription. */
 static double leaf_rate(const struct cluster *cluster)
 {
     const struct node_profile *node = cluster->node;
-    return node->nic_leaf_nodes * node->topology_gpus * node->nic_usable / node->nic_oversubscription;
+    return node->nic_leaf_nodes * node->topology_gpus / node->nic_rails * node->nic_usable /
+           node->nic_oversubscription;
 }
 
-static double nic_bytes(const struct cluster *cluster, const struct cluster_wire *wire, double bytes)
+static double nic_bytes(const struct cluster_wire *wire, double bytes)
 {
-    double overhead = wire->message_overhead ? cluster->node->nic_message_overhead * KIB : 0;
-    return bytes / wire->link_share + overhead;
+    return bytes / wire->link_share + wire->message_bytes;
 }
 
 /* Link capacities are in usable wire bytes, so what workgroups move in payload is scaled alike. */
@@ -103,7 +129,7 @@ static void one_gpu_init(struct one_gpu *one, struct fabric_network *network, co
         one->nic = fabric_network_add_link(one->network, "gpu.nic", node->nic_usable);
     }
     if (has_spine(cluster)) {
-        double sharers = node->nic_leaf_nodes * cluster->gpus;
+        double sharers = nodes_together(cluster) * gpus_per_rail(cluster);
         one->leaf = fabric_network_add_link(one->network, "gpu.leaf", leaf_rate(cluster) / sharers);
     }
 }
@@ -124,11 +150,10 @@ static void one_gpu_add(struct one_gpu *one, double count, double bytes, uint32_
     }
 }
 
-/* One GPU's share of its leaf's uplinks when `sharers` send through them; NO_LINK without a spine. */
+/* One GPU's share of its leaf's uplinks when `sharers` send through them. */
 static uint32_t one_gpu_edge(struct one_gpu *one, const struct cluster *cluster, double sharers)
 {
-    return has_spine(cluster) ? fabric_network_add_link(one->network, "leaf.up", leaf_rate(cluster) / sharers)
-                              : NO_LINK;
+    return fabric_network_add_link(one->network, "leaf.up", leaf_rate(cluster) / sharers);
 }
 
 /* To the next rank: a GPU inside a node over one link, and the last GPU of a node (under the edge of a leaf) over its NIC. */
@@ -146,8 +171,11 @@ static void one_gpu_add_neighbour(struct one_gpu *one, const struct cluster *clu
             last.channels = fabric_network_add_link(one->network, "last_gpu.channels",
                                                     channels_capacity(wire));
         }
-        one_gpu_add(&last, 1, nic_bytes(cluster, wire, traffic->neighbour_bytes), one->nic,
-                    one_gpu_edge(one, cluster, 1));
+        /* The next rank's rail is the first, so with rails every node's last GPU goes through the spine. */
+        uint32_t uplinks = rails_of(cluster) > 1   ? one_gpu_edge(one, cluster, nodes_together(cluster))
+                           : spans_leaves(cluster) ? one_gpu_edge(one, cluster, 1)
+                                                   : NO_LINK;
+        one_gpu_add(&last, 1, nic_bytes(wire, traffic->neighbour_bytes), one->nic, uplinks);
     }
 }
 
@@ -155,19 +183,24 @@ static void one_gpu_load(struct one_gpu *one, const struct cluster *cluster,
                          const struct cluster_traffic *traffic, const struct cluster_wire *wire)
 {
     double peers = cluster->gpus - 1.0;
-    double near_nodes = has_spine(cluster) ? nodes_per_leaf(cluster) - 1.0 : cluster->nodes - 1.0;
-    double far_nodes = cluster->nodes - 1.0 - near_nodes;
+    double near_nodes = nodes_together(cluster) - 1, far_nodes = cluster->nodes - 1.0 - near_nodes;
     one_gpu_add(one, 1, traffic->self_bytes / wire->link_share, NO_LINK, NO_LINK);
     one_gpu_add(one, peers, traffic->pair_bytes / wire->link_share, one->local, NO_LINK);
     if (traffic->remote_bytes > 0) {
-        double bytes = nic_bytes(cluster, wire, traffic->remote_bytes);
-        one_gpu_add(one, near_nodes * cluster->gpus, bytes, one->nic, NO_LINK);
-        one_gpu_add(one, far_nodes * cluster->gpus, bytes, one->nic, one->leaf);
+        double bytes = nic_bytes(wire, traffic->remote_bytes), near = near_nodes * gpus_per_rail(cluster);
+        one_gpu_add(one, near, bytes, one->nic, NO_LINK);
+        one_gpu_add(one, (cluster->nodes - 1.0) * cluster->gpus - near, bytes, one->nic, one->leaf);
+    }
+    if (traffic->rail_each_bytes > 0) {
+        double bytes = nic_bytes(wire, traffic->rail_each_bytes);
+        one_gpu_add(one, near_nodes, bytes, one->nic, NO_LINK);
+        one_gpu_add(one, far_nodes, bytes, one->nic, one->leaf);
     }
     if (traffic->rail_bytes > 0 && cluster->nodes > 1) {
-        /* Stands for the last node under a leaf: all its GPUs send through the uplinks, and no others do. */
-        uint32_t uplinks = one_gpu_edge(one, cluster, cluster->gpus);
-        one_gpu_add(one, 1, nic_bytes(cluster, wire, traffic->rail_bytes), one->nic, uplinks);
+        /* Stands for the last node under a leaf: its GPUs of a rail send through the uplinks, and no others do. */
+        uint32_t uplinks = spans_leaves(cluster) ? one_gpu_edge(one, cluster, gpus_per_rail(cluster))
+                                                 : NO_LINK;
+        one_gpu_add(one, 1, nic_bytes(wire, traffic->rail_bytes), one->nic, uplinks);
     }
     if (traffic->neighbour_bytes > 0) {
         one_gpu_add_neighbour(one, cluster, traffic, wire);
@@ -185,7 +218,7 @@ struct all_gpus {
     struct fabric_network *network;
     uint32_t *channels, *port_out, *port_in, *nic_out, *nic_in; /* [ranks] */
     uint32_t *pair;                                             /* [ranks][gpus]: to GPU k of the same node */
-    uint32_t *leaf_up, *leaf_down;                              /* [nodes]: of the node's leaf */
+    uint32_t *leaf_up, *leaf_down;                              /* [ranks]: of the rank's leaf */
 };
 
 static uint32_t add_named(struct fabric_network *network, const char *what, uint32_t a, uint32_t b,
@@ -236,16 +269,17 @@ static void all_gpus_add_network(struct all_gpus *all, const struct cluster *clu
     }
     all->nic_out[rank] = add_named(all->network, "nic.out", n, g, cluster->node->nic_usable);
     all->nic_in[rank] = add_named(all->network, "nic.in", n, g, cluster->node->nic_usable);
-    if (!has_spine(cluster) || g != 0) {
+    if (!has_spine(cluster)) {
         return;
     }
-    uint32_t head = n - n % nodes_per_leaf(cluster);
-    if (head == n) {
-        all->leaf_up[n] = add_named(all->network, "leaf.up", n, 0, leaf_rate(cluster));
-        all->leaf_down[n] = add_named(all->network, "leaf.down", n, 0, leaf_rate(cluster));
+    /* The first GPU of the first node under a leaf stands for it. */
+    uint32_t head = (n - n % nodes_per_leaf(cluster)) * cluster->gpus + g % rails_of(cluster);
+    if (head == rank) {
+        all->leaf_up[rank] = add_named(all->network, "leaf.up", n, g, leaf_rate(cluster));
+        all->leaf_down[rank] = add_named(all->network, "leaf.down", n, g, leaf_rate(cluster));
     } else {
-        all->leaf_up[n] = all->leaf_up[head];
-        all->leaf_down[n] = all->leaf_down[head];
+        all->leaf_up[rank] = all->leaf_up[head];
+        all->leaf_down[rank] = all->leaf_down[head];
     }
 }
 
@@ -261,8 +295,8 @@ static void all_gpus_init(struct all_gpus *all, const struct cluster *cluster,
         .nic_out = take_links(ranks),
         .nic_in = take_links(ranks),
         .pair = take_links(ranks * cluster->gpus),
-        .leaf_up = take_links(cluster->nodes),
-        .leaf_down = take_links(cluster->nodes),
+        .leaf_up = take_links(ranks),
+        .leaf_down = take_links(ranks),
     };
     for (uint32_t rank = 0; rank < ranks; rank++) {
         if (wire->channels_gbs > 0) {
@@ -302,9 +336,9 @@ static void all_gpus_add(struct all_gpus *all, const struct cluster *cluster, co
     } else if (from_node != to_node) {
         links[count++] = all->nic_out[from];
         links[count++] = all->nic_in[to];
-        if (all->leaf_up[from_node] != all->leaf_up[to_node]) {
-            links[count++] = all->leaf_up[from_node];
-            links[count++] = all->leaf_down[to_node];
+        if (all->leaf_up[from] != all->leaf_up[to]) {
+            links[count++] = all->leaf_up[from];
+            links[count++] = all->leaf_down[to];
         }
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -313,7 +347,7 @@ static void all_gpus_add(struct all_gpus *all, const struct cluster *cluster, co
         }
     }
     if (bytes > 0 && length > 0) {
-        double on_wire = from_node == to_node ? bytes / wire->link_share : nic_bytes(cluster, wire, bytes);
+        double on_wire = from_node == to_node ? bytes / wire->link_share : nic_bytes(wire, bytes);
         fabric_network_add_flow(all->network, path, length, on_wire, 1, 0);
     }
 }
@@ -329,8 +363,10 @@ static double bytes_between(const struct cluster *cluster, const struct cluster_
     }
     bool same_node = from / cluster->gpus == to / cluster->gpus;
     bool is_rail = to == (from + cluster->gpus) % rank_count(cluster) && cluster->nodes > 1;
+    bool same_index = !same_node && from % cluster->gpus == to % cluster->gpus;
     bool is_next = to == (from + 1) % rank_count(cluster);
     double bytes = same_node ? traffic->pair_bytes : traffic->remote_bytes;
+    bytes += same_index ? traffic->rail_each_bytes : 0;
     return bytes + (is_rail ? traffic->rail_bytes : 0) + (is_next ? traffic->neighbour_bytes : 0);
 }
 

@@ -6,8 +6,10 @@
  *   mesh      a pair's own link(s); a group of n uses n - 1 per GPU
  *   port      a GPU's links into and out of the switch
  *   nic       in and out, one per GPU
- *   leaf      uplinks and downlinks of `nic.leaf_nodes` nodes, shared; absent while the group fits under one leaf
- * Left out: contention inside a switch, PCIe between GPU and NIC, rails (each GPU reaches every other through its leaf). */
+ *   leaf      uplinks and downlinks of a leaf switch towards the spine, shared. A leaf joins the NICs of one rail of
+ *             `nic.leaf_nodes` nodes; a node's GPUs are dealt to `nic.rails` rails (1: all of a node under one leaf).
+ *             Absent while the group fits under one leaf
+ * Left out: contention inside a switch, PCIe between GPU and NIC. */
 #ifndef SIM_FABRIC_CLUSTER_INTERNAL_H
 #define SIM_FABRIC_CLUSTER_INTERNAL_H
 #include "sim/fabric/engine.h"
@@ -25,6 +27,7 @@ struct cluster_traffic {
     double pair_bytes;      /* to each other GPU of its node */
     double neighbour_bytes; /* to the next rank */
     double rail_bytes;      /* to the GPU of the same index in the next node */
+    double rail_each_bytes; /* to the GPU of the same index in each other node */
     double remote_bytes;    /* to each GPU of each other node */
     double self_bytes;      /* copied within the GPU by the same workgroups */
     double switch_bytes;    /* through the adders of the switch */
@@ -35,7 +38,7 @@ struct cluster_traffic {
 struct cluster_wire {
     double link_share;     /* payload bytes moved per usable link byte: payload ratio x efficiency */
     double channels_gbs;   /* payload rate of the workgroups of one GPU; 0: no limit */
-    bool message_overhead; /* count nic.message_overhead */
+    double message_bytes;  /* that each message costs a NIC on top of its own */
 };
 
 /* How the flows of a step are written down. Wherever a coarser view is taken, it gives the answer of the finest. */

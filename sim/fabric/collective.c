@@ -97,6 +97,13 @@ static enum sim_status read_call(const struct node_profile *node, const struct c
         .kind = (enum collective_kind)kind,
         .bytes = request->bytes,
         .split = request->split_bytes,
+        .queue_pairs = request->queue_pairs > 0 ? request->queue_pairs
+                                                : (node->has_nic ? node->nic_queue_pairs : 1),
+        .p2p_batch = request->p2p_batch > 0 ? request->p2p_batch : node->p2p_batch,
+        .channels_max = request->channels > 0  ? request->channels
+                        : (enum collective_kind)kind == ALL_REDUCE ? node->library_all_reduce_channels
+                                                                   : node->library_channels,
+        .threads = request->threads > 0 ? request->threads : node->library_threads,
     };
     if (call->split != NULL && call->kind != ALL_TO_ALL) {
         return sim_fail(error, SIM_BAD_ARGUMENT, "%s has no splits: only all_to_all does", request->kind);
@@ -357,6 +364,28 @@ enum sim_status collective_time(const struct node_profile *node, const struct co
     }
     if (status == SIM_OK) {
         fill_result(&call, &best, ops, result);
+        result->threads = request->threads > 0 ? request->threads : (uint32_t)node->library_threads;
+        result->registers = request->registers > 0 ? request->registers : (uint32_t)node->library_registers;
     }
     return status;
+}
+
+double collective_units_taken(const struct collective_result *result, double unit_registers,
+                              double unit_threads)
+{
+    double lanes = result->threads;
+    return result->channels * fmax(lanes * result->registers / unit_registers, lanes / unit_threads);
+}
+
+enum sim_status collective_check_sizes(const char *kind, const double *bytes, uint32_t rank_count,
+                                       struct sim_error *error)
+{
+    for (uint32_t rank = 1; collective_kind_parse(kind) != ALL_TO_ALL && rank < rank_count; rank++) {
+        if (bytes[rank] != bytes[0]) {
+            return sim_fail(error, SIM_BAD_ARGUMENT,
+                            "%s: rank %u gives %.10g bytes and rank 0 gives %.10g: must be the same on all",
+                            kind, rank, bytes[rank], bytes[0]);
+        }
+    }
+    return SIM_OK;
 }

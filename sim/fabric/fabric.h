@@ -61,11 +61,17 @@ struct collective_request {
     uint32_t gpus; /* in the group, per node */
     uint32_t nodes;
     const char *protocol;  /* NULL: as the library chooses; simple LL LL128 LL64 */
-    const char *algorithm; /* NULL: as the library chooses; ring direct tree in_switch */
+    const char *algorithm; /* NULL: as the library chooses; ring direct tree in_switch hierarchical */
     const double *
         split_bytes; /* all_to_all: [gpus*nodes][gpus*nodes] bytes from i to j, or NULL for equal. Rank r is GPU
                                 * r % gpus of node r / gpus. `bytes` is then ignored and may be 0. */
     bool explicit_flows; /* every flow by itself even where symmetric classes would give the same answer */
+    /* Settings of the library; 0: the node profile's. */
+    uint32_t queue_pairs;      /* of a connection: a message goes out in so many pieces */
+    uint32_t p2p_batch;        /* peers whose messages start together */
+    uint32_t channels;         /* most workgroups on a GPU */
+    uint32_t threads;          /* lanes of a workgroup */
+    uint32_t registers;        /* 32-bit registers of a lane */
 };
 
 struct collective_result {
@@ -74,7 +80,8 @@ struct collective_result {
     double bound_us;  /* wire bound alone, no latencies */
     char limiter[32]; /* the largest part of the time: latency, link, nic, protocol, memory, in_switch */
     char algorithm[16], protocol[16], engine[16];
-    uint32_t channels;          /* workgroups the collective occupies on each GPU */
+    uint32_t channels;          /* workgroups the collective occupies on each GPU, */
+    uint32_t threads, registers; /* the lanes of each and the 32-bit registers of a lane */
     double hbm_bytes;           /* read + written in one GPU's memory (the busiest, where splits differ) */
     double latency_us, wire_us; /* the parts: launch and dependent steps; transfer beyond them */
     bool in_switch;             /* reduced inside the switch: busbw may exceed the usable link rate */
@@ -86,6 +93,16 @@ struct collective_result {
 enum sim_status collective_time(const struct node_profile *node, const struct collective_request *request,
                                 enum fabric_engine engine, struct collective_result *result,
                                 struct sim_error *error);
+
+/* CUs or SMs that a collective takes from kernels beside it, for a unit that holds `unit_registers` and `unit_threads`:
+ * its workgroups spread over the units and take their share of each, the larger one of registers and lanes. */
+double collective_units_taken(const struct collective_result *result, double unit_registers,
+                              double unit_threads);
+
+/* Whether ranks of one call agree: kinds other than all_to_all need one size. bytes: [rank_count].
+ * SIM_BAD_ARGUMENT names the collective, the first rank that differs and both sizes. */
+enum sim_status collective_check_sizes(const char *kind, const double *bytes, uint32_t rank_count,
+                                       struct sim_error *error);
 
 /* Engine by name; SIM_UNKNOWN_NAME lists the names with their summaries. */
 enum sim_status fabric_engine_parse(const char *name, enum fabric_engine *out, struct sim_error *error);

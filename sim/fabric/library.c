@@ -9,6 +9,9 @@
  *   tree       all-reduce: a chain inside each node, a double binary tree over nodes; chunks follow each other, so the
  *              latencies add once and the bytes flow once.
  *   in_switch  all-reduce: the switch adds what all GPUs store.
+ *   hierarchical  several nodes: what can be gathered or added inside the node is, and NICs only talk along rails, in fewer and
+ *              larger messages. All-to-all: everything for a rail goes to its GPU of the node, then over the rail. All-reduce:
+ *              reduce-scatter in the node, ring all-reduce of the piece along the rail, all-gather in the node.
  * Simplifications: K4 and K6 have no n - 1 disjoint rings, the libraries count on them all the same; a double tree's
  * two halves are taken as even. */
 #include "sim/fabric/library_internal.h"
@@ -18,10 +21,11 @@
 
 #define KIB 1024.0
 #define BYTES_PER_US 1000.0 /* of one GB/s */
+#define LL128_LINE_BYTES 128.0
 
 static const char *const kind_words[] = { "all_reduce", "all_gather", "reduce_scatter",
                                           "all_to_all", "broadcast",  "send_recv" };
-static const char *const algorithm_words[] = { "ring", "direct", "tree", "in_switch" };
+static const char *const algorithm_words[] = { "ring", "direct", "tree", "in_switch", "hierarchical" };
 static const char *const protocol_words[] = { "simple", "LL", "LL128", "LL64" };
 
 /* Equal but for case and underscores: all_reduce, allreduce, AllReduce. */
@@ -88,7 +92,7 @@ const char *collective_kind_list(void)
 
 const char *collective_algorithm_list(void)
 {
-    return "ring, direct, tree, in_switch";
+    return "ring, direct, tree, in_switch, hierarchical";
 }
 
 const char *collective_protocol_list(void)
@@ -141,6 +145,9 @@ bool library_can(const struct library_call *call, enum collective_algorithm algo
     case ALGORITHM_IN_SWITCH:
         return call->kind == ALL_REDUCE && node->has_in_switch && call->cluster.nodes == 1 &&
                call->cluster.gpus >= node->in_switch_gpus_min && protocol == PROTOCOL_SIMPLE;
+    case ALGORITHM_HIERARCHICAL:
+        return call->cluster.nodes > 1 && call->cluster.gpus > 1 && call->split == NULL &&
+               call->kind != BROADCAST && call->kind != SEND_RECV;
     case ALGORITHMS: break;
     }
     return false;
@@ -187,7 +194,8 @@ static double message_bytes(const struct library_call *call)
 bool library_considers(const struct library_call *call, enum collective_algorithm algorithm,
                        enum collective_protocol protocol)
 {
-    if (!library_can(call, algorithm, protocol) || protocol == PROTOCOL_LL64) {
+    if (!library_can(call, algorithm, protocol) || protocol == PROTOCOL_LL64 ||
+        algorithm == ALGORITHM_HIERARCHICAL) {
         return false;
     }
     if (algorithm != ALGORITHM_DIRECT) {
@@ -243,9 +251,9 @@ double collective_bus_factor(enum collective_kind kind, double ranks)
 
 /* ---- plans */
 
-static uint32_t channel_count(const struct node_profile *node, double pieces)
+static uint32_t channel_count(const struct library_call *call, double pieces)
 {
-    return (uint32_t)fmin(node->library_channels, fmax(1, ceil(pieces)));
+    return (uint32_t)fmin(call->channels_max, fmax(1, ceil(pieces)));
 }
 
 /* Bytes that a GPU copies within itself beside the transfers: its own piece of an out-of-place call. It is stored by the
@@ -293,6 +301,24 @@ static double network_step_us(const struct library_plan *plan, const struct node
     return node->nic_latency + hop_us + (plan->protocol == PROTOCOL_SIMPLE ? node->nic_simple_latency : 0);
 }
 
+/* Visibility waits per line of LL128: the parts in which the link shows a line. */
+static double ll128_waits(const struct node_profile *node)
+{
+    return fmax(1, LL128_LINE_BYTES / node->link_line);
+}
+
+/* Kernels that wait for a flag in each line they store: LL64, and LL128 where its line is split. */
+static double waits_per_line(const struct node_profile *node, enum collective_protocol protocol)
+{
+    if (!node->has_ll64) {
+        return 0;
+    }
+    if (protocol == PROTOCOL_LL64) {
+        return 1;
+    }
+    return protocol == PROTOCOL_LL128 && ll128_waits(node) > 1 ? ll128_waits(node) : 0;
+}
+
 static void plan_ring(const struct library_call *call, const struct protocol_numbers *protocol,
                       struct library_plan *plan)
 {
@@ -304,6 +330,9 @@ static void plan_ring(const struct library_call *call, const struct protocol_num
     double outer_us = network_step_us(plan, node, protocol->hop_us);
     double outer_steps = rounds * (cluster->nodes - 1.0);
     double inner_steps = rounds * (ranks - 1) - outer_steps;
+    bool waits_to_add = (call->kind == ALL_REDUCE || call->kind == REDUCE_SCATTER) &&
+                        waits_per_line(node, plan->protocol) > 0;
+    plan->fixed_us += waits_to_add ? (ranks - 1) * node->memory_latency : 0;
     plan->hbm_bytes = ring_hbm_bytes(call, piece_bytes);
     plan->fixed_us += protocol->start_us;
     if (call->kind == BROADCAST) { /* chunks follow each other down the ring: bytes flow once */
@@ -338,14 +367,14 @@ static void plan_direct(const struct library_call *call, const struct protocol_n
         traffic.split = call->split;
     }
     double first_us = cluster->nodes > 1 ? network_step_us(plan, node, hop_us) : node->link_latency + hop_us;
-    double latency_us = first_us + (peers - 1) * node->p2p_peer +
+    double latency_us = first_us + (ceil(peers / call->p2p_batch) - 1) * node->p2p_peer +
                         fmin(piece_bytes, part_bytes) / (node->p2p_part_rate * BYTES_PER_US) +
                         peers * fmin(piece_bytes, node->p2p_buffer * KIB) /
                             (node->p2p_buffer_rate * BYTES_PER_US);
     if (plan->protocol == PROTOCOL_SIMPLE) {
         plan->wire.link_share = protocol->payload * node->p2p_efficiency;
     }
-    plan->channels = channel_count(node, peers * ceil(piece_bytes / part_bytes));
+    plan->channels = channel_count(call, peers * ceil(piece_bytes / part_bytes));
     plan->wire.channels_gbs = plan->channels * node->library_channel_rate;
     plan->overlap = 1;
     add_steps(plan, call->kind == ALL_REDUCE ? 2 : 1, latency_us, traffic);
@@ -377,6 +406,36 @@ static void plan_tree(const struct library_call *call, const struct protocol_num
     add_steps(plan, 1, latency_us, traffic);
 }
 
+/* Inside a node everyone sends to everyone at once, along rails a ring. */
+static void plan_hierarchical(const struct library_call *call, const struct protocol_numbers *protocol,
+                              struct library_plan *plan)
+{
+    const struct cluster *cluster = &call->cluster;
+    const struct node_profile *node = cluster->node;
+    double n = cluster->gpus, m = cluster->nodes, piece_bytes = call->bytes / (n * m);
+    double inner_us = node->link_latency + protocol->hop_us +
+                      (ceil((n - 1) / call->p2p_batch) - 1) * node->p2p_peer;
+    double outer_us = network_step_us(plan, node, protocol->hop_us);
+    double of_node_bytes = m * piece_bytes; /* a GPU's share when a node divides the call */
+    struct cluster_traffic in_node = { .pair_bytes = of_node_bytes };
+    plan->fixed_us += protocol->start_us;
+    plan->overlap = 1;
+    plan->hbm_bytes = 4 * of_node_bytes * (n - 1) + 2 * piece_bytes;
+    if (call->kind == ALL_TO_ALL) {
+        in_node.self_bytes = of_node_bytes;
+        add_steps(plan, 1, inner_us, in_node);
+        add_steps(plan, 1, outer_us + (ceil((m - 1) / call->p2p_batch) - 1) * node->p2p_peer,
+                  (struct cluster_traffic){ .rail_each_bytes = n * piece_bytes });
+        plan->hbm_bytes += 4 * n * piece_bytes * (m - 1);
+        return;
+    }
+    struct cluster_traffic along = { .rail_bytes = piece_bytes };
+    double rounds = call->kind == ALL_REDUCE ? 2 : 1;
+    add_steps(plan, rounds, inner_us, in_node);
+    add_steps(plan, rounds * (m - 1), outer_us, along);
+    plan->hbm_bytes = rounds * (plan->hbm_bytes + 2 * (m - 1) * piece_bytes);
+}
+
 static void plan_in_switch(const struct library_call *call, struct library_plan *plan)
 {
     double ranks = ranks_of(call);
@@ -388,14 +447,38 @@ static void plan_in_switch(const struct library_call *call, struct library_plan 
     add_steps(plan, 1, call->cluster.node->in_switch_latency, traffic);
 }
 
+/* Payload rate [GB/s] of a workgroup of such a kernel: what its lanes store in one wait; 0: of no other. */
+static double flag_rate_gbs(const struct library_call *call, enum collective_protocol protocol)
+{
+    const struct node_profile *node = call->cluster.node;
+    double waits = waits_per_line(node, protocol);
+    if (waits == 0) {
+        return 0;
+    }
+    double wait_us = waits * (node->link_latency + node->ll64_hop);
+    double stored_bytes = call->threads * node->ll64_thread_bytes *
+                          library_protocol(node, protocol).payload;
+    return stored_bytes / wait_us / BYTES_PER_US;
+}
+
+/* The numbers of a protocol with all its waits: a split line waits again in each step. */
+static struct protocol_numbers plan_protocol(const struct node_profile *node,
+                                             enum collective_protocol protocol)
+{
+    struct protocol_numbers numbers = library_protocol(node, protocol);
+    double waits = protocol == PROTOCOL_LL128 ? ll128_waits(node) : 1;
+    numbers.hop_us += (waits - 1) * (node->link_latency + numbers.hop_us);
+    return numbers;
+}
+
 void library_plan(const struct library_call *call, enum collective_algorithm algorithm,
                   enum collective_protocol protocol, struct library_plan *plan)
 {
     SIM_ASSERT(library_can(call, algorithm, protocol), "%s has no %s", algorithm_words[algorithm],
                protocol_words[protocol]);
     const struct node_profile *node = call->cluster.node;
-    struct protocol_numbers numbers = library_protocol(node, protocol);
-    uint32_t channels = channel_count(node, call->bytes / numbers.channel_bytes);
+    struct protocol_numbers numbers = plan_protocol(node, protocol);
+    uint32_t channels = channel_count(call, call->bytes / numbers.channel_bytes);
     *plan = (struct library_plan){
         .algorithm = algorithm,
         .protocol = protocol,
@@ -403,7 +486,9 @@ void library_plan(const struct library_call *call, enum collective_algorithm alg
         .fixed_us = node->library_launch,
         .wire = { .link_share = numbers.payload * numbers.efficiency,
                   .channels_gbs = channels * node->library_channel_rate,
-                  .message_overhead = call->cluster.nodes > 1 },
+                  .message_bytes = call->cluster.nodes > 1
+                                       ? node->nic_message_overhead * KIB * call->queue_pairs
+                                       : 0 },
         .channels = channels,
     };
     switch (algorithm) {
@@ -411,6 +496,11 @@ void library_plan(const struct library_call *call, enum collective_algorithm alg
     case ALGORITHM_DIRECT: plan_direct(call, &numbers, plan); break;
     case ALGORITHM_TREE: plan_tree(call, &numbers, plan); break;
     case ALGORITHM_IN_SWITCH: plan_in_switch(call, plan); break;
+    case ALGORITHM_HIERARCHICAL: plan_hierarchical(call, &numbers, plan); break;
     case ALGORITHMS: SIM_ASSERT(false, "algorithm %d", (int)algorithm);
+    }
+    double flag_gbs = flag_rate_gbs(call, protocol);
+    if (flag_gbs > 0 && plan->wire.channels_gbs > 0) {
+        plan->wire.channels_gbs = fmin(plan->wire.channels_gbs, plan->channels * flag_gbs);
     }
 }

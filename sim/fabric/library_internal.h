@@ -19,6 +19,7 @@ enum collective_algorithm {
     ALGORITHM_DIRECT,
     ALGORITHM_TREE,
     ALGORITHM_IN_SWITCH,
+    ALGORITHM_HIERARCHICAL,
     ALGORITHMS
 };
 enum collective_protocol { PROTOCOL_SIMPLE, PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_LL64, PROTOCOLS };
@@ -33,6 +34,8 @@ struct library_call {
     enum collective_kind kind;
     double bytes;        /* nccl-tests convention */
     const double *split; /* all_to_all only; [ranks][ranks] or NULL */
+    /* Settings of the library, the node's own unless the request says otherwise. */
+    double queue_pairs, p2p_batch, channels_max, threads;
 };
 
 /* `count` equal dependent steps. */
@@ -41,7 +44,7 @@ struct library_steps {
     struct cluster_traffic traffic;
 };
 
-#define LIBRARY_STEPS_MAX 2
+#define LIBRARY_STEPS_MAX 3
 
 struct library_plan {
     enum collective_algorithm algorithm;
@@ -73,7 +76,7 @@ struct protocol_numbers library_protocol(const struct node_profile *node, enum c
 bool library_can(const struct library_call *call, enum collective_algorithm algorithm,
                  enum collective_protocol protocol);
 
-/* Whether it would choose it by itself (LL64 and over-limit direct algorithms only when forced). */
+/* Whether it would choose it by itself (LL64, hierarchical and over-limit direct algorithms only when forced). */
 bool library_considers(const struct library_call *call, enum collective_algorithm algorithm,
                        enum collective_protocol protocol);
 

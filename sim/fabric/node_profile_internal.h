@@ -43,6 +43,7 @@
     X(link, raw, "GB/s", 0.1, 10000, "signalling rate of one link, one way")                       \
     X(link, usable, "GB/s", 0.1, 10000, "payload rate of one link, one way, large transfers")      \
     X(link, latency, "us", 0, 100, "one way, store to visible, without software")                  \
+    X(link, line, "B", 16, 4096, "unit in which stores over the link become visible at once")      \
     X(in_switch, rate, "GB/s", 1, 100000, "all-reduce bus bandwidth per GPU with in-switch reduction, large sizes") \
     X(in_switch, latency, "us", 0, 1000, "beyond the kernel's launch")                             \
     X(in_switch, gpus_min, "count", 2, 1024, "fewest GPUs of a group for which the library uses it") \
@@ -53,6 +54,8 @@
     X(nic, message_overhead, "KiB", 0, 1024, "bytes that each message costs on top of its own: rate = usable c/(c + this)") \
     X(nic, leaf_nodes, "count", 1, 4096, "nodes under one leaf switch (rail)")                     \
     X(nic, oversubscription, "ratio", 1, 64, "leaf downlinks over uplinks")                        \
+    X(nic, rails, "count", 1, 64, "rails that the NICs of a node are dealt to, a leaf switch each; 1: all of a node under one leaf") \
+    X(nic, queue_pairs, "count", 1, 64, "queue pairs of a connection: each message goes out in so many pieces") \
     X(host, to_device_pinned, "GB/s", 0.1, 1000, "host to device, pinned memory")                  \
     X(host, to_host_pinned, "GB/s", 0.1, 1000, "device to host, pinned memory")                    \
     X(host, to_device_pageable, "GB/s", 0.1, 1000, "host to device, pageable memory")              \
@@ -60,11 +63,16 @@
     X(host, fixed_pinned, "us", 0, 1000, "of one pinned copy, beyond bytes over rate")             \
     X(host, fixed_pageable, "us", 0, 1000, "of one pageable copy, beyond bytes over rate")         \
     X(memory, rate, "GB/s", 1, 100000, "memory traffic that copying kernels reach, read and write together") \
+    X(memory, latency, "us", 0, 10, "of a ring step that adds behind a flag per line: load of its own operand") \
     X(library, launch, "us", 0, 1000, "kernel launch, entry and exit of a collective, as the device sees it") \
     X(library, channels, "count", 1, 1024, "most workgroups of one collective on a GPU")           \
+    X(library, all_reduce_channels, "count", 1, 1024, "the same for all-reduce")                   \
+    X(library, threads, "count", 32, 1024, "lanes of one of these workgroups")                     \
+    X(library, registers, "count", 16, 512, "32-bit registers of each lane")                       \
     X(library, channel_rate, "GB/s", 0.1, 1000, "bytes that one channel moves, its own copies included") \
     X(p2p, hop, "us", 0, 1000, "handshake of a message in protocol simple, beyond the link's latency") \
     X(p2p, peer, "us", 0, 100, "each further peer of a call")                                      \
+    X(p2p, batch, "count", 1, 64, "peers whose messages start together and pay that once")         \
     X(p2p, part, "KiB", 1, 65536, "smallest piece of a message that gets a channel of its own")    \
     X(p2p, part_rate, "GB/s", 0.1, 1000, "one channel filling and draining its first piece")       \
     X(p2p, buffer, "KiB", 1, 1048576, "buffer of a connection: what a message fills once before it is reused") \
@@ -75,6 +83,7 @@
     NODE_PROTOCOL_NUMBERS(X, ll)                                                                   \
     NODE_PROTOCOL_NUMBERS(X, ll128)                                                                \
     NODE_PROTOCOL_NUMBERS(X, ll64)                                                                 \
+    X(ll64, thread_bytes, "B", 8, 256, "stores of a lane between two waits for flags")             \
     X(direct, all_reduce_min, "KiB", 0, 1e9, "smallest direct all-reduce that the library chooses") \
     X(direct, all_reduce_limit, "KiB", 0, 1e9, "largest direct all-reduce that the library chooses; 0: none") \
     X(direct, all_gather_limit, "KiB", 0, 1e9, "the same for all-gather (total output)")           \
