@@ -100,8 +100,22 @@ enum sim_status reckon_graph_read(struct reckon *reckon, const char *const *path
                                   bool traced_host_times, struct graph **out, struct sim_error *error);
 void reckon_graph_free(struct graph *graph);
 
+/* A step described instead of recorded (workloads/models): a file, and what is changed in it. */
+struct reckon_model_request {
+    const char *path;
+    const char *const *settings; /* "key=value" */
+    size_t setting_count;
+    uint32_t gpus; /* 0: as the file says */
+    double batch;  /* per GPU; 0: as the file says */
+};
+bool reckon_is_model(const char *path);
+/* Errors: as model_read, model_set and model_graph. The caller frees with reckon_graph_free. */
+enum sim_status reckon_graph_describe(struct reckon *reckon, const struct reckon_model_request *request,
+                                      struct graph **out, struct sim_error *error);
+
 struct reckon_predict_request {
     const struct graph *graph;
+    const struct reckon_model_request *model; /* what `graph` was described by; NULL: a trace */
     enum reckon_mode mode;
     uint32_t gpus; /* 0: the ranks of the run */
     double batch;  /* examples per GPU and step; 0: unknown */
@@ -140,8 +154,15 @@ struct reckon_prediction {
     double examples_per_s;                        /* NAN without a batch */
     double gpu_busy_ms, host_ms, exposed_comm_ms; /* means over the ranks */
     double recognised_fraction; /* of predicted GPU time, by programs and the fabric model */
-    bool fits_known, fits;
+    bool fits_known, fits; /* when it is known not to fit there is no step: times are NAN, no kernels */
     double capacity_gib;
+    bool memory_known; /* the peak of the allocator; a trace does not tell */
+    struct reckon_memory {
+        double parameters, gradients, optimizer, embeddings, activations, communication, workspace; /* at the peak */
+        double reserve, peak; /* GiB; peak is the sum of the owners */
+    } memory_gib;
+    char memory_moment[96];  /* what the host issues at the peak */
+    char memory_advice[240]; /* when it does not fit: by how much, and the cheapest change that fits */
     size_t category_count;
     struct reckon_category *categories; /* most time first */
     size_t kernel_count;
@@ -161,9 +182,12 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction);
 
 /* ---- against measurements */
 
+enum reckon_route { RECKON_ROUTE_ANY, RECKON_ROUTE_TRACE, RECKON_ROUTE_MODEL }; /* any: by trace where there is one */
+
 struct reckon_validate_request {
     const char *const *paths; /* folders or CSV files */
     size_t path_count;
+    enum reckon_route route; /* of steps; memory goes by model in any case: a trace does not tell */
     uint64_t window_requests; /* line requests of a kernel simulated before extrapolating; 0: the chip model's default */
 };
 

@@ -70,6 +70,13 @@ struct graph_collective *graph_add_collective(struct graph *graph)
     return arena_alloc(graph->arena, sizeof(struct graph_collective));
 }
 
+uint32_t graph_add_allocation(struct graph *graph, const struct graph_allocation *allocation)
+{
+    graph->allocations = room_for_one(graph->allocations, graph->allocation_count, sizeof *graph->allocations);
+    graph->allocations[graph->allocation_count] = *allocation;
+    return (uint32_t)graph->allocation_count++;
+}
+
 void graph_destroy(struct graph *graph)
 {
     if (graph == NULL) {
@@ -79,6 +86,7 @@ void graph_destroy(struct graph *graph)
     free(graph->nodes);
     free(graph->notes);
     free(graph->ranks);
+    free(graph->allocations);
     free(graph);
 }
 

@@ -81,6 +81,28 @@ struct graph_rank {
     double traced_kernel_us;  /* sum of its device nodes' own durations: more than busy where they overlap */
 };
 
+/* What holds device memory. Of a model's graph; a trace does not record allocations. */
+enum graph_memory_owner {
+    GRAPH_MEMORY_PARAMETERS, /* dense parameters and buffers */
+    GRAPH_MEMORY_GRADIENTS,
+    GRAPH_MEMORY_OPTIMIZER,
+    GRAPH_MEMORY_EMBEDDINGS, /* tables, their caches and their optimiser's state */
+    GRAPH_MEMORY_ACTIVATIONS, /* inputs, results, saved tensors, temporaries */
+    GRAPH_MEMORY_COMMUNICATION, /* buckets, gathered parameters, exchange buffers */
+    GRAPH_MEMORY_WORKSPACE, /* of libraries, held by the framework's allocator */
+    GRAPH_MEMORY_OWNERS
+};
+
+/* The allocator takes `bytes` when the host has issued the nodes before `from_node` and gives them back before
+ * `until_node`: host order decides, not when kernels run, as in a caching allocator of one stream. */
+struct graph_allocation {
+    uint32_t rank;
+    uint32_t from_node;  /* 0: there before the step */
+    uint32_t until_node; /* UINT32_MAX: outlives the step */
+    uint32_t owner;      /* enum graph_memory_owner */
+    double bytes;        /* as the allocator rounds them */
+};
+
 /* Device nodes of a stream are in launch order. */
 struct graph {
     uint32_t rank_count;      /* ranks present */
@@ -95,6 +117,10 @@ struct graph {
     char (*notes)[200];       /* verdict lines: oddities, repairs, assumptions */
     struct arena *arena;      /* owner of every borrowed pointer above; NULL: they are the caller's */
     struct graph_rank *ranks; /* [rank_count], ascending rank_id; NULL: not known (graphs built by hand) */
+    size_t allocation_count;  /* 0: not known */
+    struct graph_allocation *allocations;
+    double batch;             /* examples per rank and step; 0: not known */
+    double host_memory_bytes; /* of a rank's tables that live in host memory */
 };
 
 /* ---- building. Each aborts if memory is short. */
@@ -104,6 +130,7 @@ void graph_add_ranks(struct graph *graph, uint32_t rank_count);         /* zeroe
 void graph_note(struct graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *graph_intern(struct graph *graph, const char *text);        /* NULL gives NULL */
 struct graph_collective *graph_add_collective(struct graph *graph);     /* zeroed; owned by the graph */
+uint32_t graph_add_allocation(struct graph *graph, const struct graph_allocation *allocation); /* copies; the index */
 void graph_destroy(struct graph *graph);                                /* NULL is allowed */
 
 bool graph_is_device(const struct graph_node *node); /* GRAPH_KERNEL or GRAPH_COLLECTIVE */

@@ -1,4 +1,4 @@
-/* reckon predict TRACE... : reads the trace, asks for a prediction per device, prints (print_predict.c). */
+/* reckon predict INPUT... : reads the trace or the model, asks for a prediction per device, prints (print_predict.c). */
 #include "sim/cli/cli.h"
 #include "sim/cli/print_predict.h"
 #include <math.h>
@@ -15,14 +15,15 @@ enum {
     OPTION_TRACED_HOST,
     OPTION_KERNELS,
     OPTION_TOP,
+    OPTION_SET,
     OPTION_LATER
 };
 
 static const char doc[] =
-    "How long a recorded training step takes on other devices. TRACE is a profiler (Kineto) file, plain or "
-    "gzip; give the files "
-    "of all ranks together. Steps are taken as queued back to back.\v"
-    "Example:\n  reckon predict dlrm.kineto.json.gz --device mi350x,b200,h200 --batch 8192";
+    "How long a training step takes on other devices. INPUT is a profiler (Kineto) file, plain or gzip (give the files "
+    "of all ranks together), or one model description (workloads/models). Steps are taken as queued back to back.\v"
+    "Examples:\n  reckon predict dlrm.kineto.json.gz --device mi350x,b200,h200 --batch 8192\n"
+    "  reckon predict workloads/models/gpt13b.json --device b200 --set batch=16 --set checkpoint=0.5";
 
 static const struct argp_option options[] = {
     { "node", OPTION_NODE, "N", 0, "node profile (default: the one the device names)", 1 },
@@ -35,7 +36,8 @@ static const struct argp_option options[] = {
       "host operators at their traced times, which a profiler inflates, instead of the host profile's", 1 },
     { "kernels", OPTION_KERNELS, NULL, 0, "list every kernel: traced against predicted time", 1 },
     { "top", OPTION_TOP, "N", 0, "kernels in the table (default 15)", 1 },
-    { "set", OPTION_LATER, "k=v", OPTION_HIDDEN, "", 1 },
+    { "set", OPTION_SET, "k=v", 0, "change a model: batch, sequence, layers, heads, width, rows, dim, skew, precision, optimizer, "
+                                   "checkpoint, parallel, gpus, plan", 1 },
     { "fix", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { "perfetto", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
@@ -46,8 +48,8 @@ static const struct argp_option options[] = {
 struct arguments {
     struct cli_common common;
     struct reckon_predict_request request;
-    const char **paths;
-    size_t path_count;
+    const char **paths, **settings;
+    size_t path_count, setting_count;
     const char *node;
     struct print_predict_options print;
 };
@@ -71,12 +73,13 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->request.step_ms = cli_number(common, "--step-ms", argument, 1e-6, 1e9);
         return 0;
     case OPTION_TRACED_HOST: arguments->request.traced_host_times = true; return 0;
+    case OPTION_SET: arguments->settings[arguments->setting_count++] = argument; return 0;
     case OPTION_KERNELS: arguments->print.all_kernels = true; return 0;
     case OPTION_TOP:
         arguments->print.top = (size_t)cli_integer(common, "--top", argument, 0, 100000);
         return 0;
     case OPTION_LATER:
-        fprintf(stderr, "%s: --set, --fix, --html, --perfetto and --uncertainty are not there yet\n",
+        fprintf(stderr, "%s: --fix, --html, --perfetto and --uncertainty are not there yet\n",
                 common->command);
         exit(2);
     case ARGP_KEY_ARG: arguments->paths[arguments->path_count++] = argument; return 0;
@@ -97,6 +100,42 @@ static void print_json(struct reckon_prediction *const *predictions, size_t coun
     cli_print_json(list);
 }
 
+static enum sim_status read_input(struct arguments *arguments, struct reckon *reckon, struct reckon_model_request *model,
+                                  struct graph **graph, struct sim_error *error)
+{
+    for (size_t i = 0; i < arguments->path_count; i++) {
+        if (reckon_is_model(arguments->paths[i])) {
+            if (arguments->path_count > 1) {
+                return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a model description is the only input of a prediction",
+                                arguments->paths[i]);
+            }
+            arguments->request.model = model;
+            arguments->request.batch = 0;
+            return reckon_graph_describe(reckon, model, graph, error);
+        }
+    }
+    if (arguments->setting_count > 0) {
+        return sim_fail(error, SIM_UNSUPPORTED, "--set %s: a trace cannot be changed yet, a model description can",
+                        arguments->settings[0]);
+    }
+    return reckon_graph_read(reckon, arguments->paths, arguments->path_count, arguments->request.traced_host_times, graph,
+                             error);
+}
+
+/* A step that does not fit is answered (fits: false, no times), said on standard error, and exit code 2. */
+static int report_unfit(const struct arguments *arguments, struct reckon_prediction *const *predictions, size_t count)
+{
+    int code = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (predictions[i]->fits_known && !predictions[i]->fits) {
+            fprintf(stderr, "%s: does not fit %s: %s\n", arguments->common.command, predictions[i]->device,
+                    predictions[i]->memory_advice);
+            code = 2;
+        }
+    }
+    return code;
+}
+
 static int predict(struct arguments *arguments, struct reckon *reckon, struct reckon_device *const *devices)
 {
     struct reckon_prediction *predictions[CLI_DEVICES_MAX] = { 0 };
@@ -104,8 +143,12 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
     struct sim_error error = { 0 };
     int code = 0;
     size_t count = arguments->common.device_count;
-    if (reckon_graph_read(reckon, arguments->paths, arguments->path_count,
-                          arguments->request.traced_host_times, &graph, &error) != SIM_OK) {
+    struct reckon_model_request model = { .path = arguments->paths[0],
+                                          .settings = arguments->settings,
+                                          .setting_count = arguments->setting_count,
+                                          .gpus = arguments->request.gpus,
+                                          .batch = arguments->request.batch };
+    if (read_input(arguments, reckon, &model, &graph, &error) != SIM_OK) {
         return cli_fail(&arguments->common, &error);
     }
     arguments->request.graph = graph;
@@ -119,6 +162,7 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
     } else if (code == 0) {
         print_predict(predictions, count, &arguments->print);
     }
+    code = code == 0 ? report_unfit(arguments, predictions, count) : code;
     for (size_t i = 0; i < count; i++) {
         reckon_prediction_free(predictions[i]);
     }
@@ -129,16 +173,17 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
 int cmd_predict(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
-    static const struct argp argp = { options, parse, "TRACE...", doc, children, NULL, NULL };
+    static const struct argp argp = { options, parse, "INPUT...", doc, children, NULL, NULL };
     struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } },
                                    .print = { .top = 15 } };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     arguments.paths = calloc((size_t)argc + 1, sizeof(char *));
-    SIM_ASSERT(arguments.paths != NULL, "no memory for %d arguments", argc);
+    arguments.settings = calloc((size_t)argc + 1, sizeof(char *));
+    SIM_ASSERT(arguments.paths != NULL && arguments.settings != NULL, "no memory for %d arguments", argc);
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     if (arguments.path_count == 0) {
-        cli_usage_error(&arguments.common, "a trace file is needed");
+        cli_usage_error(&arguments.common, "a trace or a model description is needed");
     }
     int code = cli_open(&arguments.common, arguments.node, &reckon, devices);
     if (code == 0) {
@@ -146,5 +191,6 @@ int cmd_predict(int argc, char **argv)
     }
     cli_close(&arguments.common, reckon, devices);
     free(arguments.paths);
+    free(arguments.settings);
     return code;
 }

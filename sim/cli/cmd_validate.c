@@ -17,7 +17,7 @@ static const char doc[] = "Predict every row of measured tables and compare. A f
 
 static const struct argp_option options[] = {
     { "worst", OPTION_WORST, "N", 0, "show the N rows that are furthest off (default 10)", 1 },
-    { "route", OPTION_ROUTE, "trace", 0, "steps by trace (the only route so far)", 1 },
+    { "route", OPTION_ROUTE, "trace|model", 0, "steps by trace or by model description alone (default: by trace where there is one)", 1 },
     { 0 },
 };
 
@@ -37,11 +37,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->worst = (size_t)cli_integer(&arguments->common, "--worst", argument, 0, 1000000);
         return 0;
     case OPTION_ROUTE:
-        if (strcmp(argument, "model") == 0) {
-            fprintf(stderr, "%s: --route model is not there yet\n", arguments->common.command);
-            exit(2);
-        }
-        cli_choice(&arguments->common, "--route", argument, (const char *const[]){ "trace", "model" }, 2);
+        arguments->request.route = (enum reckon_route)(
+            RECKON_ROUTE_TRACE +
+            cli_choice(&arguments->common, "--route", argument, (const char *const[]){ "trace", "model" }, 2));
         return 0;
     case ARGP_KEY_ARG: arguments->paths[arguments->request.path_count++] = argument; return 0;
     default: return ARGP_ERR_UNKNOWN;

@@ -26,7 +26,9 @@ static void print_cells(const char *label, struct reckon_prediction *const *pred
 /* Three digits that mean something, from nanoseconds to seconds. */
 static void time_text(double ms, char *text, size_t capacity)
 {
-    if (ms >= 1000) {
+    if (isnan(ms)) {
+        snprintf(text, capacity, "-");
+    } else if (ms >= 1000) {
         snprintf(text, capacity, "%.3f s", ms * 1e-3);
     } else if (ms >= 0.1 || ms == 0) {
         snprintf(text, capacity, "%.3f ms", ms);
@@ -57,7 +59,7 @@ static void cell_exposed(const struct reckon_prediction *p, char *text, size_t c
 }
 static void cell_recognised(const struct reckon_prediction *p, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "%.1f%%", p->recognised_fraction * 100);
+    snprintf(text, capacity, isfinite(p->recognised_fraction) ? "%.1f%%" : "-", p->recognised_fraction * 100);
 }
 static void cell_within(const struct reckon_prediction *p, char *text, size_t capacity)
 {
@@ -75,8 +77,42 @@ static void cell_fits(const struct reckon_prediction *p, char *text, size_t capa
                             : "does not fit",
              p->capacity_gib);
 }
+static void cell_peak(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%.2f + %.1f GiB", p->memory_gib.peak, p->memory_gib.reserve);
+}
+static void cell_moment(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%.*s", CELL_WIDTH,
+             strncmp(p->memory_moment, "at aten::", 9) == 0 ? p->memory_moment + 9 : p->memory_moment);
+}
+
+/* Who holds the peak, the same order on every device. */
+static void print_owners(const struct reckon_prediction *p)
+{
+    const struct reckon_memory *m = &p->memory_gib;
+    const struct {
+        const char *name;
+        double gib;
+    } owners[] = { { "parameters", m->parameters },   { "gradients", m->gradients },
+                   { "optimizer", m->optimizer },     { "embeddings", m->embeddings },
+                   { "activations", m->activations }, { "communication", m->communication },
+                   { "workspace", m->workspace } };
+    printf("  held by");
+    for (size_t i = 0, shown = 0; i < sizeof owners / sizeof owners[0]; i++) {
+        if (owners[i].gib > 0) {
+            printf("%s %s %.2f", shown++ > 0 ? "," : "", owners[i].name, owners[i].gib);
+        }
+    }
+    printf(" GiB\n");
+}
+
 static void cell_bound(const struct reckon_prediction *p, char *text, size_t capacity)
 {
+    if (isnan(p->step_ms)) {
+        snprintf(text, capacity, "-");
+        return;
+    }
     const char *by = p->host_ms > p->gpu_busy_ms               ? "the host"
                      : p->exposed_comm_ms > p->gpu_busy_ms / 2 ? "communication"
                                                                : "the GPU";
@@ -114,6 +150,11 @@ static void print_head(struct reckon_prediction *const *predictions, size_t coun
         print_cells("examples/s", predictions, count, cell_examples);
     }
     print_cells("memory", predictions, count, cell_fits);
+    if (first->memory_known) {
+        print_cells("  peak of the allocator + reserve", predictions, count, cell_peak);
+        print_cells("  when the host issues", predictions, count, cell_moment);
+        print_owners(first);
+    }
     print_cells("GPU time priced by a kernel program", predictions, count, cell_recognised);
     for (size_t i = 0; i < count; i++) {
         if (isfinite(predictions[i]->within_2x_fraction)) {

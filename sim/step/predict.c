@@ -3,6 +3,8 @@
 #include "sim/core/units.h"
 #include "sim/fabric/fabric.h"
 #include "sim/reckon.h"
+#include "sim/step/memory.h"
+#include "sim/step/model_route.h"
 #include "sim/step/overlap.h"
 #include "sim/step/rechoose.h"
 #include "sim/step/schedule.h"
@@ -19,6 +21,7 @@
  * kernels of middling shapes reach 0.4 to 0.7; such kernels are flagged and counted wherever it is used. */
 #define BY_FLOPS_EFFICIENCY 0.5
 
+#define GIB 1073741824.0
 #define ASSUMPTIONS_SHOWN 3 /* per program */
 
 /* First window of a kernel of a step, which has a hundred distinct ones: sparse kernels are within 3% of an exact run at it;
@@ -69,6 +72,12 @@ enum sim_status reckon_graph_read(struct reckon *reckon, const char *const *path
 void reckon_graph_free(struct graph *graph)
 {
     graph_destroy(graph);
+}
+
+/* From a model: nothing in it was timed. */
+static bool is_described(const struct graph *graph)
+{
+    return graph->traced_step_us <= 0 && graph->allocation_count > 0;
 }
 
 static bool title_is_of(const char *title, const struct chip_profile *chip)
@@ -603,7 +612,8 @@ static void fill_rows(struct prediction_build *build)
         row->priced = pricing->priced;
         row->count = per_rank;
         row->ms = (build->timeline->end_us[i] - build->timeline->start_us[i]) * 1e-3 * per_rank;
-        row->traced_ms = node->traced_us >= 0 ? node->traced_us * 1e-3 * per_rank : NAN;
+        row->traced_ms = node->traced_us >= 0 && !is_described(build->graph) ? node->traced_us * 1e-3 * per_rank
+                                                                            : NAN;
         category_add(prediction, row->category, row->ms, per_rank);
     }
     qsort(rows, count, sizeof rows[0], by_identity);
@@ -669,12 +679,50 @@ static double recorded_capacity_gib(const char *title)
     return capacity;
 }
 
+/* Of a described step: the allocator's peak against the device. */
+static void fill_described_memory(struct prediction_build *build, const struct step_memory *memory)
+{
+    struct reckon_prediction *prediction = build->prediction;
+    const double *owner = memory->owner_bytes;
+    const struct graph_node *at = memory->peak_node < build->graph->node_count
+                                      ? &build->graph->nodes[memory->peak_node]
+                                      : NULL;
+    at = at != NULL && at->kind == GRAPH_HOST_LAUNCH ? &build->graph->nodes[at->launched] : at;
+    prediction->memory_known = true;
+    prediction->memory_gib = (struct reckon_memory){
+        .parameters = owner[GRAPH_MEMORY_PARAMETERS] / GIB,
+        .gradients = owner[GRAPH_MEMORY_GRADIENTS] / GIB,
+        .optimizer = owner[GRAPH_MEMORY_OPTIMIZER] / GIB,
+        .embeddings = owner[GRAPH_MEMORY_EMBEDDINGS] / GIB,
+        .activations = owner[GRAPH_MEMORY_ACTIVATIONS] / GIB,
+        .communication = owner[GRAPH_MEMORY_COMMUNICATION] / GIB,
+        .workspace = owner[GRAPH_MEMORY_WORKSPACE] / GIB,
+        .reserve = step_memory_reserve_gib(build->graph),
+        .peak = memory->peak_bytes / GIB,
+    };
+    snprintf(prediction->memory_moment, sizeof prediction->memory_moment, "%s%.80s", memory->peak_node == 0 ? "" : "at ",
+             at != NULL ? at->name : "the end of the step");
+    prediction->fits_known = true;
+    prediction->fits = prediction->memory_gib.peak + prediction->memory_gib.reserve <= prediction->capacity_gib;
+    if (!prediction->fits) {
+        model_route_advise(build->request->model, prediction->capacity_gib, prediction->memory_gib.peak,
+                           prediction->memory_gib.reserve, prediction->memory_advice,
+                           sizeof prediction->memory_advice);
+    }
+}
+
 /* A trace does not hold allocations; that it was recorded tells that the step fits where it ran. */
 static void fill_memory(struct prediction_build *build)
 {
     struct reckon_prediction *prediction = build->prediction;
     double recorded = recorded_capacity_gib(build->graph->device_title);
+    struct step_memory memory;
+    step_memory_measure(build->graph, &memory);
     prediction->capacity_gib = build->device->chip.hbm_capacity;
+    if (memory.known) {
+        fill_described_memory(build, &memory);
+        return;
+    }
     if (recorded > 0 && recorded <= prediction->capacity_gib) {
         prediction->fits_known = prediction->fits = true;
         notes_add(&prediction->notes,
@@ -692,9 +740,9 @@ static void fill_notes(struct prediction_build *build)
     struct reckon_notes *notes = &build->prediction->notes;
     const struct graph *graph = build->graph;
     for (size_t i = 0; i < graph->note_count; i++) {
-        notes_add(notes, "trace: %s", graph->notes[i]);
+        notes_add(notes, "%s: %s", is_described(graph) ? "model" : "trace", graph->notes[i]);
     }
-    if (!build->traced_here) {
+    if (!build->traced_here && !is_described(graph)) {
         notes_add(notes,
                   "recorded on %s: traced times are of that device, and library kernels are taken as the "
                   "target's own library would run them",
@@ -738,9 +786,8 @@ static void fill_times(struct prediction_build *build)
     double per_rank = 1.0 / timeline->rank_count;
     prediction->step_ms = timeline->step_ms;
     prediction->step_ms_low = prediction->step_ms_high = NAN;
-    prediction->examples_per_s = build->request->batch > 0
-                                     ? build->request->batch * prediction->gpus / (timeline->step_ms * 1e-3)
-                                     : NAN;
+    double batch = build->request->batch > 0 ? build->request->batch : build->graph->batch;
+    prediction->examples_per_s = batch > 0 ? batch * prediction->gpus / (timeline->step_ms * 1e-3) : NAN;
     for (uint32_t r = 0; r < timeline->rank_count; r++) {
         prediction->gpu_busy_ms += timeline->ranks[r].gpu_busy_ms * per_rank;
         prediction->host_ms += timeline->ranks[r].host_ms * per_rank;
@@ -748,7 +795,7 @@ static void fill_times(struct prediction_build *build)
     }
 }
 
-static void fill_prediction(struct prediction_build *build)
+static void fill_head(struct prediction_build *build)
 {
     struct reckon_prediction *prediction = build->prediction;
     const struct reckon_device *device = build->device;
@@ -757,14 +804,27 @@ static void fill_prediction(struct prediction_build *build)
     snprintf(prediction->host, sizeof prediction->host, "%s", device->host.name);
     snprintf(prediction->source, sizeof prediction->source, "%s", build->graph->source);
     snprintf(prediction->mode, sizeof prediction->mode, "model");
-    prediction->gpus = build->request->gpus != 0 ? build->request->gpus : build->graph->rank_count;
-    fill_times(build);
-    fill_rows(build);
-    fill_shares(build);
+    prediction->gpus = build->request->gpus != 0      ? build->request->gpus
+                       : is_described(build->graph) ? build->graph->world_size
+                                                    : build->graph->rank_count;
     fill_memory(build);
-    fill_notes(build);
     basis_add_chip(&prediction->basis, &device->chip);
     basis_add_kinds(&prediction->basis, &device->host.kinds);
+}
+
+static bool cannot_run(const struct reckon_prediction *prediction)
+{
+    return prediction->fits_known && !prediction->fits;
+}
+
+/* A step that cannot be: its memory, and no times. */
+static void fill_impossible(struct reckon_prediction *prediction)
+{
+    prediction->step_ms = prediction->step_ms_low = prediction->step_ms_high = NAN;
+    prediction->examples_per_s = prediction->within_2x_fraction = NAN;
+    prediction->gpu_busy_ms = prediction->host_ms = prediction->exposed_comm_ms = NAN;
+    prediction->recognised_fraction = NAN;
+    notes_add(&prediction->notes, "does not fit: %s", prediction->memory_advice);
 }
 
 static enum sim_status check_request(const struct reckon_predict_request *request, struct sim_error *error)
@@ -780,6 +840,24 @@ static enum sim_status check_request(const struct reckon_predict_request *reques
             request->gpus, graph->world_size);
     }
     return SIM_OK;
+}
+
+static enum sim_status play(struct prediction_build *build, struct sim_error *error)
+{
+    enum sim_status status = price_all(build, error);
+    if (status == SIM_OK) {
+        status = schedule(build, error);
+    }
+    if (status == SIM_OK) {
+        status = apply_power(build, error);
+    }
+    if (status == SIM_OK) {
+        fill_times(build);
+        fill_rows(build);
+        fill_shares(build);
+        fill_notes(build);
+    }
+    return status;
 }
 
 enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device *device,
@@ -805,16 +883,13 @@ enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device
         status = sim_fail(error, SIM_NO_MEMORY, "no memory to price %zu nodes", build.graph->node_count);
     }
     if (status == SIM_OK) {
-        status = price_all(&build, error);
+        fill_head(&build);
+        status = cannot_run(build.prediction) ? SIM_OK : play(&build, error);
+    }
+    if (status == SIM_OK && cannot_run(build.prediction)) {
+        fill_impossible(build.prediction);
     }
     if (status == SIM_OK) {
-        status = schedule(&build, error);
-    }
-    if (status == SIM_OK) {
-        status = apply_power(&build, error);
-    }
-    if (status == SIM_OK) {
-        fill_prediction(&build);
         *out = build.prediction;
     } else {
         reckon_prediction_free(build.prediction);

@@ -134,11 +134,17 @@ struct json *reckon_kernel_json(const struct reckon_kernel *kernel)
 
 static struct json *memory_json(const struct reckon_prediction *prediction)
 {
-    static const char *const unknown[] = { "parameters",  "gradients",     "optimizer", "embeddings",
-                                           "activations", "communication", "reserve",   "peak" };
+    static const char *const names[] = { "parameters",    "gradients", "optimizer", "embeddings", "activations",
+                                         "communication", "workspace", "reserve",   "peak" };
+    const struct reckon_memory *m = &prediction->memory_gib;
+    const double known[] = { m->parameters, m->gradients, m->optimizer, m->embeddings, m->activations,
+                             m->communication, m->workspace, m->reserve, m->peak };
     struct json *object = json_new_object();
-    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
-        json_set_null(object, unknown[i]); /* a trace does not hold allocations */
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        set_number_or_null(object, names[i], prediction->memory_known ? known[i] : NAN); /* a trace holds none */
+    }
+    if (prediction->memory_known) {
+        json_set_string(object, "moment", prediction->memory_moment);
     }
     json_set_number(object, "capacity", prediction->capacity_gib);
     return object;
@@ -185,14 +191,14 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction)
     json_set_string(object, "device", prediction->device);
     json_set_integer(object, "gpus", prediction->gpus);
     json_set_string(object, "mode", prediction->mode);
-    json_set_number(object, "step_ms", prediction->step_ms);
+    set_number_or_null(object, "step_ms", prediction->step_ms);
     set_number_or_null(object, "step_ms_low", prediction->step_ms_low);
     set_number_or_null(object, "step_ms_high", prediction->step_ms_high);
     set_number_or_null(object, "examples_per_s", prediction->examples_per_s);
-    json_set_number(object, "gpu_busy_ms", prediction->gpu_busy_ms);
-    json_set_number(object, "host_ms", prediction->host_ms);
-    json_set_number(object, "exposed_comm_ms", prediction->exposed_comm_ms);
-    json_set_number(object, "recognised_fraction", prediction->recognised_fraction);
+    set_number_or_null(object, "gpu_busy_ms", prediction->gpu_busy_ms);
+    set_number_or_null(object, "host_ms", prediction->host_ms);
+    set_number_or_null(object, "exposed_comm_ms", prediction->exposed_comm_ms);
+    set_number_or_null(object, "recognised_fraction", prediction->recognised_fraction);
     if (prediction->fits_known) {
         json_set_bool(object, "fits", prediction->fits);
     } else {

@@ -1,0 +1,194 @@
+#include "sim/step/model_route.h"
+#include "sim/core/data_path.h"
+#include "sim/step/memory.h"
+#include "sim/step/session.h"
+#include "workloads/models/model.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GIB 1073741824.0
+
+bool reckon_is_model(const char *path)
+{
+    return model_is_file(path);
+}
+
+static enum sim_status set_all(struct model *model, const struct reckon_model_request *request,
+                               const char *const *more, struct sim_error *error)
+{
+    enum sim_status status = SIM_OK;
+    char text[64];
+    if (request->gpus > 0) {
+        snprintf(text, sizeof text, "gpus=%u", request->gpus);
+        status = model_set(model, text, error);
+    }
+    if (status == SIM_OK && request->batch > 0) {
+        snprintf(text, sizeof text, "batch=%.17g", request->batch);
+        status = model_set(model, text, error);
+    }
+    for (size_t i = 0; status == SIM_OK && i < request->setting_count; i++) {
+        status = model_set(model, request->settings[i], error);
+    }
+    for (size_t i = 0; status == SIM_OK && more != NULL && more[i] != NULL; i++) {
+        status = model_set(model, more[i], error);
+    }
+    return status;
+}
+
+static enum sim_status describe(const struct reckon_model_request *request, const char *const *more,
+                                struct graph **out, struct sim_error *error)
+{
+    struct model *model = NULL;
+    *out = NULL;
+    enum sim_status status = model_read(request->path, &model, error);
+    if (status == SIM_OK) {
+        status = set_all(model, request, more, error);
+    }
+    if (status == SIM_OK) {
+        status = model_graph(model, out, error);
+    }
+    model_destroy(model);
+    return status;
+}
+
+enum sim_status reckon_graph_describe(struct reckon *reckon, const struct reckon_model_request *request,
+                                      struct graph **out, struct sim_error *error)
+{
+    (void)reckon;
+    return describe(request, NULL, out, error);
+}
+
+/* ---- advice ---------------------------------------------------------------------------------------------------- */
+
+static double peak_with(const struct reckon_model_request *request, const char *change)
+{
+    const char *const more[] = { change, NULL };
+    struct graph *graph = NULL;
+    struct step_memory memory = { 0 };
+    if (describe(request, more, &graph, NULL) != SIM_OK) {
+        return INFINITY;
+    }
+    step_memory_measure(graph, &memory);
+    graph_destroy(graph);
+    return memory.known ? memory.peak_bytes / GIB : INFINITY;
+}
+
+static double batch_of(const struct reckon_model_request *request)
+{
+    struct model *model = NULL;
+    double batch = 0;
+    if (model_read(request->path, &model, NULL) == SIM_OK && set_all(model, request, NULL, NULL) == SIM_OK) {
+        batch = model_batch(model);
+    }
+    model_destroy(model);
+    return batch;
+}
+
+void model_route_advise(const struct reckon_model_request *model, double capacity_gib, double peak_gib,
+                        double reserve_gib, char *text, size_t capacity)
+{
+    char change[64];
+    double room = capacity_gib - reserve_gib;
+    int used = snprintf(text, capacity, "peak %.1f GiB and reserve %.1f GiB are %.1f GiB more than %.1f GiB", peak_gib,
+                        reserve_gib, peak_gib + reserve_gib - capacity_gib, capacity_gib);
+    if (model == NULL || used < 0 || (size_t)used >= capacity) {
+        return;
+    }
+    for (int quarter = 1; quarter <= 4; quarter++) {
+        snprintf(change, sizeof change, "checkpoint=%g", quarter / 4.0);
+        double peak = peak_with(model, change);
+        if (peak <= room && peak < peak_gib) {
+            snprintf(text + used, capacity - (size_t)used, "; --set %s fits (peak %.1f GiB)", change, peak);
+            return;
+        }
+    }
+    double batch = floor(batch_of(model) / 2);
+    for (; batch >= 1; batch = floor(batch / 2)) {
+        snprintf(change, sizeof change, "batch=%.0f", batch);
+        double peak = peak_with(model, change);
+        if (peak <= room) {
+            snprintf(text + used, capacity - (size_t)used, "; --set %s fits (peak %.1f GiB)", change, peak);
+            return;
+        }
+        if (peak > 0.98 * peak_gib) {
+            break; /* the batch is not what fills it */
+        }
+    }
+    snprintf(text + used, capacity - (size_t)used, "; neither recomputing nor a smaller batch is enough: more GPUs, "
+                                                   "or tables in host memory");
+}
+
+/* ---- measured cases -------------------------------------------------------------------------------------------- */
+
+/* What the step tables call the values that model_set knows by other names; NULL: says what the description says. */
+static const struct {
+    const char *key, *set;
+} case_keys[] = {
+    { "B", "batch" }, { "S", "sequence" },  { "heads", "heads" }, { "layers", "layers" }, { "rows", "rows" },
+    { "D", "dim" },   { "alpha", "skew" },  { "ac", "checkpoint" }, { "parallel", "parallel" }, { "d", "width" },
+    { "hot", NULL },  { "tables", NULL },   { "dcn", NULL },
+};
+
+static enum sim_status settings_of(const char *params, char texts[][64], const char **settings, size_t *count,
+                                   struct sim_error *error)
+{
+    for (const char *at = params; *at != '\0';) {
+        size_t length = strcspn(at, ";"), known = sizeof case_keys / sizeof case_keys[0], k = 0;
+        size_t key = strcspn(at, "=");
+        while (k < known && (strlen(case_keys[k].key) != key || strncmp(at, case_keys[k].key, key) != 0)) {
+            k++;
+        }
+        if (k == known || key >= length || *count == 16) {
+            return sim_fail(error, SIM_UNSUPPORTED, "'%.*s' is no parameter of a described step", (int)length, at);
+        }
+        if (case_keys[k].set != NULL) {
+            snprintf(texts[*count], 64, "%s=%.*s", case_keys[k].set, (int)(length - key - 1), at + key + 1);
+            settings[*count] = texts[*count];
+            (*count)++;
+        }
+        at += length + (at[length] == ';' ? 1 : 0);
+    }
+    return SIM_OK;
+}
+
+static enum sim_status model_of_case(const char *name, char path[DATA_PATH_CAPACITY], struct sim_error *error)
+{
+    struct data_names names = { 0 };
+    const char *best = NULL;
+    enum sim_status status = data_path_list("workloads/models", &names, error);
+    for (size_t i = 0; status == SIM_OK && i < names.count; i++) {
+        size_t length = strlen(names.name[i]);
+        bool begins = strncmp(name, names.name[i], length) == 0 && (name[length] == '\0' || name[length] == '_');
+        if (begins && (best == NULL || length > strlen(best))) {
+            best = names.name[i];
+        }
+    }
+    if (status == SIM_OK) {
+        status = best != NULL ? data_path_find("workloads/models", "model", best, path, error)
+                              : sim_fail(error, SIM_UNSUPPORTED, "no model description for case %s", name);
+    }
+    data_names_finish(&names);
+    return status;
+}
+
+bool model_route_knows(const char *name)
+{
+    char path[DATA_PATH_CAPACITY];
+    return model_of_case(name, path, NULL) == SIM_OK;
+}
+
+enum sim_status model_route_case(struct reckon *reckon, const char *name, const char *params, uint32_t gpus,
+                                 struct graph **out, struct sim_error *error)
+{
+    char path[DATA_PATH_CAPACITY], texts[16][64];
+    const char *settings[16];
+    struct reckon_model_request request = { .path = path, .settings = settings, .gpus = gpus };
+    *out = NULL;
+    enum sim_status status = model_of_case(name, path, error);
+    if (status == SIM_OK) {
+        status = settings_of(params, texts, settings, &request.setting_count, error);
+    }
+    return status == SIM_OK ? reckon_graph_describe(reckon, &request, out, error) : status;
+}

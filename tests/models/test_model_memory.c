@@ -1,0 +1,113 @@
+/* The allocator's peak, by hand and against what was measured. */
+#include "sim/core/data_path.h"
+#include "sim/step/memory.h"
+#include "workloads/models/model.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#define GIB 1073741824.0
+#define FOR_EVER UINT32_MAX
+
+static struct graph_allocation block(uint32_t from, uint32_t until, uint32_t owner, double bytes)
+{
+    return (struct graph_allocation){ .from_node = from, .until_node = until, .owner = owner, .bytes = bytes };
+}
+
+/* 100 for ever; 50 over nodes 2 to 6; 30 from 6 on: the 50 are back before the 30 are taken, so the peak is 150 at node 2. */
+Test(step_memory, a_block_given_back_makes_room_for_the_next)
+{
+    struct graph *graph = graph_create("blocks");
+    struct step_memory memory;
+    graph_add_ranks(graph, 1);
+    const struct graph_allocation blocks[] = { block(0, FOR_EVER, GRAPH_MEMORY_PARAMETERS, 100),
+                                               block(2, 6, GRAPH_MEMORY_ACTIVATIONS, 50),
+                                               block(6, FOR_EVER, GRAPH_MEMORY_GRADIENTS, 30) };
+    for (size_t i = 0; i < 3; i++) {
+        graph_add_allocation(graph, &blocks[i]);
+    }
+    step_memory_measure(graph, &memory);
+    cr_expect(memory.known);
+    cr_expect_eq(memory.peak_bytes, 150);
+    cr_expect_eq(memory.peak_node, 2);
+    cr_expect_eq(memory.owner_bytes[GRAPH_MEMORY_ACTIVATIONS], 50);
+    cr_expect_eq(memory.owner_bytes[GRAPH_MEMORY_GRADIENTS], 0);
+    graph_destroy(graph);
+}
+
+Test(step_memory, a_trace_tells_nothing)
+{
+    struct graph *graph = graph_create("trace");
+    struct step_memory memory;
+    graph_add_ranks(graph, 1);
+    step_memory_measure(graph, &memory);
+    cr_expect(!memory.known);
+    graph_destroy(graph);
+}
+
+static struct step_memory peak_of(const char *name, const char *const *settings)
+{
+    char path[DATA_PATH_CAPACITY];
+    struct model *model = NULL;
+    struct graph *graph = NULL;
+    struct step_memory memory;
+    struct sim_error error = { 0 };
+    cr_assert_eq(data_path_find("workloads/models", "model", name, path, &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_read(path, &model, &error), SIM_OK, "%s", error.text);
+    for (size_t i = 0; settings[i] != NULL; i++) {
+        cr_assert_eq(model_set(model, settings[i], &error), SIM_OK, "%s", error.text);
+    }
+    cr_assert_eq(model_graph(model, &graph, &error), SIM_OK, "%s", error.text);
+    step_memory_measure(graph, &memory);
+    graph_destroy(graph);
+    model_destroy(model);
+    return memory;
+}
+
+/* calib/data/h200/steps.csv, peak_gib. The bar is 3% in the median and 8% for any; every case here is held to 2%. */
+Test(model_memory, measured_peaks_are_met)
+{
+    static const struct {
+        const char *model, *set[4];
+        double gib;
+    } cases[] = {
+        { "dlrm_dcnv2", { "batch=8192" }, 13.661 },
+        { "dlrm_dcnv2", { "batch=1024" }, 12.829 },
+        { "dlrm_dcnv2", { "batch=32768" }, 16.531 },
+        { "dlrm_dcnv2", { "batch=8192", "gpus=2" }, 7.705 },
+        { "dlrm_small", { "batch=512" }, 6.286 },
+        { "dlrm_small", { "batch=65536" }, 7.961 },
+        { "hstu", { "batch=32" }, 23.789 },
+        { "hstu", { "batch=64", "sequence=512", "layers=16" }, 28.187 },
+        { "gpt13b", { "batch=8" }, 36.531 },
+        { "gpt13b", { "batch=48" }, 127.608 },
+        { "gpt13b", { "batch=16", "checkpoint=1" }, 28.466 },
+        { "gpt13b", { "batch=32", "checkpoint=0.5" }, 66.023 },
+        { "gpt13b", { "batch=4", "checkpoint=1" }, 21.246 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct step_memory memory = peak_of(cases[i].model, cases[i].set);
+        double sum = 0;
+        for (int o = 0; o < GRAPH_MEMORY_OWNERS; o++) {
+            sum += memory.owner_bytes[o];
+        }
+        cr_expect(fabs(memory.peak_bytes / GIB / cases[i].gib - 1) < 0.02, "%s %s %s: %.3f GiB, measured %.3f",
+                  cases[i].model, cases[i].set[0], cases[i].set[1] != NULL ? cases[i].set[1] : "",
+                  memory.peak_bytes / GIB, cases[i].gib);
+        cr_expect(fabs(sum - memory.peak_bytes) < 1, "owners add up to %.0f of %.0f", sum, memory.peak_bytes);
+    }
+}
+
+/* 1.4146 G parameters in fp32 are 5.270 GiB; two moments of Adam twice that. */
+Test(model_memory, parameters_and_their_state_are_counted_once)
+{
+    static const char *const none[] = { NULL };
+    struct step_memory memory = peak_of("gpt13b", none);
+    double d = 2048, tokens = 50304;
+    double block = 3 * d * d + 3 * d + d * d + d + 8 * d * d + 5 * d + 4 * d;
+    double bytes = 4 * (2 * tokens * d + 24 * block);
+    cr_expect(fabs(memory.owner_bytes[GRAPH_MEMORY_PARAMETERS] / bytes - 1) < 1e-4, "%.0f of %.0f",
+              memory.owner_bytes[GRAPH_MEMORY_PARAMETERS], bytes);
+    cr_expect(fabs(memory.owner_bytes[GRAPH_MEMORY_OPTIMIZER] / (2 * bytes) - 1) < 1e-3);
+    cr_expect_eq(memory.owner_bytes[GRAPH_MEMORY_GRADIENTS], 0, "the peak is at the loss, before any gradient");
+}

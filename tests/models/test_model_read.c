@@ -1,0 +1,91 @@
+/* What a description may say, and what it is told when it says something else. */
+#include "workloads/models/model.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum sim_status read_text(const char *text, struct model **model, struct sim_error *error)
+{
+    char path[] = "/tmp/reckon_model_XXXXXX.json";
+    int file = mkstemps(path, 5);
+    cr_assert(file >= 0);
+    cr_assert(write(file, text, strlen(text)) == (ssize_t)strlen(text));
+    close(file);
+    enum sim_status status = model_read(path, model, error);
+    unlink(path);
+    return status;
+}
+
+#define MODEL(tables, layers, more)                                                                        \
+    "{\"schema\": \"reckon.model/1\", \"name\": \"m\", \"batch\": 64, \"tables\": [" tables "], \"layers\": [" layers \
+    "]" more "}"
+#define TABLES "{\"rows\": 1000, \"dim\": 16, \"count\": 3, \"pooling\": [1, 2, 3]}"
+#define BOTTOM "{\"kind\": \"mlp\", \"input\": 4, \"widths\": [32, 16]}"
+#define TOP "{\"kind\": \"mlp\", \"widths\": [8, 1]}"
+
+static void expect_refused(const char *text, const char *says)
+{
+    struct model *model = NULL;
+    struct sim_error error = { 0 };
+    enum sim_status status = read_text(text, &model, &error);
+    if (status == SIM_OK) {
+        struct graph *graph = NULL;
+        status = model_graph(model, &graph, &error);
+        graph_destroy(graph);
+    }
+    cr_expect(status != SIM_OK, "accepted: %s", text);
+    cr_expect(strstr(error.text, says) != NULL, "'%s' does not say '%s'", error.text, says);
+    cr_expect(strchr(error.text, '\n') == NULL, "more than one line: %s", error.text);
+    model_destroy(model);
+}
+
+Test(model_read, a_small_model_gives_a_graph)
+{
+    struct model *model = NULL;
+    struct graph *graph = NULL;
+    struct sim_error error = { 0 };
+    cr_assert_eq(read_text(MODEL(TABLES, BOTTOM ", {\"kind\": \"dot\"}, " TOP, ""), &model, &error), SIM_OK, "%s",
+                 error.text);
+    cr_assert_eq(model_graph(model, &graph, &error), SIM_OK, "%s", error.text);
+    size_t lookups = 0;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        lookups += strcmp(graph->nodes[i].kernel, "bag_forward") == 0;
+    }
+    cr_expect_eq(lookups, 3, "%zu lookups of 3 tables", lookups);
+    cr_expect_eq(graph->batch, 64);
+    graph_destroy(graph);
+    model_destroy(model);
+}
+
+Test(model_read, what_is_wrong_is_said_in_one_line)
+{
+    expect_refused("{\"schema\": \"reckon.fit/1\"}", "reckon.model/1");
+    expect_refused(MODEL("{\"rows\": 1000, \"dim\": 16, \"pooling\": -3}", BOTTOM, ""), "'pooling' is -3");
+    expect_refused(MODEL("{\"rows\": 1000, \"dim\": 16, \"count\": 2, \"pooling\": [1, -1]}", BOTTOM, ""), "pooling");
+    expect_refused(MODEL("{\"rows\": 1000, \"dim\": 16, \"count\": 2, \"pooling\": [1]}", BOTTOM, ""), "1 values for 2");
+    expect_refused(MODEL("{\"rows\": 0, \"dim\": 16}", BOTTOM, ""), "'rows' is 0");
+    expect_refused(MODEL("{\"dim\": 16}", BOTTOM, ""), "'rows' is missing");
+    expect_refused(MODEL(TABLES, "{\"kind\": \"mpl\"}", ""), "mlp|dot");
+    expect_refused(MODEL(TABLES, BOTTOM, ", \"batchsize\": 3"), "unknown key 'batchsize'");
+    expect_refused(MODEL(TABLES, "{\"kind\": \"dot\"}", ""), "nothing comes in");
+    expect_refused(MODEL(TABLES, "{\"kind\": \"mlp\", \"input\": 4, \"widths\": [32, 8]}, {\"kind\": \"dot\"}", ""),
+                   "must end in the tables' dim");
+    expect_refused(MODEL(TABLES, BOTTOM, ", \"precision\": \"int4\""), "fp32|bf16-autocast|bf16");
+}
+
+Test(model_read, changes_are_checked)
+{
+    struct model *model = NULL;
+    struct sim_error error = { 0 };
+    cr_assert_eq(read_text(MODEL(TABLES, BOTTOM ", {\"kind\": \"dot\"}, " TOP, ""), &model, &error), SIM_OK);
+    cr_expect_eq(model_set(model, "batch=128", &error), SIM_OK);
+    cr_expect_eq(model_batch(model), 128);
+    cr_expect_eq(model_set(model, "batch=0", &error), SIM_BAD_ARGUMENT);
+    cr_expect_eq(model_set(model, "batch=12x", &error), SIM_BAD_ARGUMENT);
+    cr_expect_eq(model_set(model, "layers=3", &error), SIM_BAD_ARGUMENT, "a dot interaction does not repeat");
+    cr_expect_eq(model_set(model, "speed=3", &error), SIM_BAD_ARGUMENT);
+    cr_expect(strstr(error.text, "batch, sequence") != NULL, "%s", error.text);
+    model_destroy(model);
+}

@@ -1,0 +1,234 @@
+/* From a description to the graph of a step: each rank's parameters, forward pass, loss, backward pass, update. */
+#include "workloads/models/build_internal.h"
+#include "workloads/models/tape_internal.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_own(const struct build *build, uint32_t table)
+{
+    return build->gpus == 1 || build->model->sequence_input || table % build->gpus == build->rank;
+}
+
+static void register_tables(struct build *build)
+{
+    const struct model *model = build->model;
+    build->tables = calloc(model->table_count + 1, sizeof(void *));
+    SIM_ASSERT(build->tables != NULL, "out of memory");
+    for (uint32_t t = 0; t < model->table_count; t++) {
+        const struct model_table *table = &model->tables[t];
+        if (!is_own(build, t)) {
+            continue;
+        }
+        struct parameter *parameter = eager_parameter(build->eager, table->name, table->rows, table->dim);
+        parameter->type = table->type;
+        parameter->update = model->sparse_gradient ? UPDATE_SPARSE : UPDATE_DENSE;
+        build->tables[t] = parameter;
+        build->own_count++;
+    }
+}
+
+static double state_bytes(enum model_optimizer optimizer, double rows, double columns)
+{
+    switch (optimizer) {
+    case OPTIMIZER_ADAM:
+    case OPTIMIZER_ADAMW: return 2 * rows * columns * 4;
+    case OPTIMIZER_ROWWISE_ADAGRAD: return rows * 4;
+    case OPTIMIZER_SHAMPOO: return (rows * columns + 2 * (rows * rows + columns * columns)) * 4;
+    default: return 0;
+    }
+}
+
+static void take_parameters(struct build *build)
+{
+    struct eager *eager = build->eager;
+    for (uint32_t i = 0; i < eager->parameter_count; i++) {
+        struct parameter *p = eager->parameters[i];
+        bool table = p->update == UPDATE_SPARSE;
+        enum model_optimizer optimizer = table ? build->model->tables[0].optimizer : build->model->optimizer;
+        double state = state_bytes(optimizer, p->rows, p->columns);
+        p->storage = eager_storage(eager, p->rows * p->columns * eager_type_bytes(p->type),
+                                   table ? GRAPH_MEMORY_EMBEDDINGS : GRAPH_MEMORY_PARAMETERS);
+        if (state > 0) {
+            eager_permanent(eager, state / 2, GRAPH_MEMORY_OPTIMIZER);
+            eager_permanent(eager, state / 2, GRAPH_MEMORY_OPTIMIZER);
+            eager_permanent(eager, 4, GRAPH_MEMORY_OPTIMIZER); /* step counter */
+        }
+    }
+    eager_permanent(eager, build->model->workspace_mib * 1048576, GRAPH_MEMORY_WORKSPACE);
+}
+
+/* Inputs stay where they are from step to step: ids and offsets of bags, dense features, labels. */
+static void take_inputs(struct build *build)
+{
+    const struct model *model = build->model;
+    double all = build->batch * build->gpus;
+    if (model->sequence_input) {
+        eager_permanent(build->eager, build->batch * build->sequence * 8, GRAPH_MEMORY_ACTIVATIONS);
+        eager_permanent(build->eager, build->batch * build->sequence * 8, GRAPH_MEMORY_ACTIVATIONS);
+        return;
+    }
+    for (uint32_t t = 0; t < model->table_count; t++) {
+        if (build->tables[t] != NULL) {
+            eager_permanent(build->eager, all * model->tables[t].pooling * 8, GRAPH_MEMORY_ACTIVATIONS);
+            eager_permanent(build->eager, all * 8, GRAPH_MEMORY_ACTIVATIONS);
+        }
+    }
+    eager_permanent(build->eager, build->batch * 4, GRAPH_MEMORY_ACTIVATIONS);
+}
+
+static void register_all(struct build *build)
+{
+    double columns = build->model->sequence_input ? build->model->tables[0].dim : 0;
+    register_tables(build);
+    for (uint32_t i = 0; i < build->model->layer_count && build->status == SIM_OK; i++) {
+        columns = layer_register(build, i, columns);
+    }
+}
+
+/* ---- the step -------------------------------------------------------------------------------------------------- */
+
+static struct tensor *pool_tables(struct build *build)
+{
+    const struct model *model = build->model;
+    struct eager *eager = build->eager;
+    struct tensor **parts = calloc(build->own_count + 1, sizeof(void *));
+    uint32_t count = 0;
+    SIM_ASSERT(parts != NULL, "out of memory");
+    for (uint32_t t = 0; t < model->table_count; t++) {
+        if (build->tables[t] != NULL) {
+            parts[count++] = op_embedding_bag(eager, build->tables[t], build->batch * build->gpus,
+                                              model->tables[t].pooling);
+        }
+    }
+    struct tensor *stacked = op_stack(eager, parts, count);
+    for (uint32_t i = 0; i < count; i++) {
+        eager_release(eager, parts[i]);
+    }
+    free(parts);
+    if (build->gpus == 1) {
+        return stacked;
+    }
+    struct tensor *pooled = exchange_pooled(build, stacked);
+    eager_release(eager, stacked);
+    return pooled;
+}
+
+static struct tensor *forward(struct build *build)
+{
+    const struct model *model = build->model;
+    struct eager *eager = build->eager;
+    struct tensor *x = NULL, *pooled = NULL;
+    if (model->sequence_input) {
+        eager_autocast_begin(eager);
+        x = op_embedding(eager, build->tables[0], build->batch * build->sequence);
+    } else {
+        pooled = pool_tables(build);
+        eager_autocast_begin(eager);
+    }
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        if (model->layers[i].input > 0) {
+            eager_release(eager, x);
+            x = eager_tensor(eager, build->batch, model->layers[i].input, EAGER_FP32);
+        }
+        x = layer_forward(build, i, x, pooled);
+    }
+    eager_release(eager, pooled);
+    return x;
+}
+
+static struct tensor *loss_of(struct build *build, struct tensor *logits)
+{
+    struct eager *eager = build->eager;
+    bool bce = build->model->bce;
+    if (bce) {
+        eager_autocast_end(eager);
+    } else {
+        eager_host(eager, "flatten .view");
+    }
+    struct tensor *wide = op_cast(eager, logits, EAGER_FP32);
+    eager_release(eager, logits);
+    struct tensor *loss = bce ? op_bce_loss(eager, wide) : op_cross_entropy(eager, wide);
+    eager_release(eager, wide);
+    if (!bce) {
+        eager_autocast_end(eager);
+    }
+    return loss;
+}
+
+static void update(struct build *build)
+{
+    struct eager *eager = build->eager;
+    for (uint32_t i = 0; i < eager->parameter_count; i++) {
+        if (eager->parameters[i]->update == UPDATE_SPARSE && eager->parameters[i]->gradient != NULL) {
+            op_sgd_sparse(eager, eager->parameters[i]);
+        }
+    }
+    op_adam(eager, build->model->optimizer == OPTIMIZER_ADAMW ? "adamw" : "adam");
+    for (uint32_t i = 0; i < eager->parameter_count; i++) { /* zero_grad sets them to none */
+        eager_drop(eager, eager->parameters[i]->gradient);
+        eager->parameters[i]->gradient = NULL;
+    }
+}
+
+static void run_step(struct build *build)
+{
+    struct tensor *loss = loss_of(build, forward(build));
+    eager_backward(build->eager, loss);
+    if (build->gpus > 1 && build->model->parallel == PARALLEL_FLAT) {
+        reduce_flat(build);
+    }
+    update(build);
+    eager_release(build->eager, loss);
+}
+
+static enum sim_status build_rank(const struct model *model, struct graph *graph, uint32_t rank,
+                                  struct sim_error *error)
+{
+    struct build build = { .model = model,
+                           .eager = eager_create(graph, rank),
+                           .rank = rank,
+                           .gpus = model->gpus,
+                           .batch = model->batch,
+                           .sequence = model->sequence,
+                           .group = "all",
+                           .error = error };
+    build.eager->autocast = model->precision == PRECISION_BF16_AUTOCAST;
+    build.eager->matrix_type = model->precision == PRECISION_FP32 ? EAGER_FP32 : EAGER_BF16;
+    register_all(&build);
+    if (build.status == SIM_OK) {
+        take_parameters(&build);
+        take_inputs(&build);
+        run_step(&build);
+    }
+    graph->ranks[rank].rank_id = rank;
+    graph->ranks[rank].thread_count = 2;
+    graph->ranks[rank].stream_count = build.eager->streams;
+    layers_finish(&build);
+    free(build.tables);
+    eager_destroy(build.eager);
+    return build.status;
+}
+
+enum sim_status model_graph(const struct model *model, struct graph **out, struct sim_error *error)
+{
+    struct graph *graph = graph_create(model->name);
+    enum sim_status status = SIM_OK;
+    *out = NULL;
+    graph->world_size = model->gpus;
+    graph->batch = model->batch;
+    graph_add_ranks(graph, model->gpus);
+    for (uint32_t rank = 0; status == SIM_OK && rank < model->gpus; rank++) {
+        status = build_rank(model, graph, rank, error);
+    }
+    if (status == SIM_OK) {
+        status = graph_check(graph, error);
+    }
+    if (status != SIM_OK) {
+        graph_destroy(graph);
+        return status;
+    }
+    *out = graph;
+    return SIM_OK;
+}
