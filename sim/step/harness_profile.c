@@ -11,7 +11,8 @@ static const char *const cache_texts[HARNESS_CACHES] = { "program", "clean", "ow
     }
 static const struct value_row rows[] = {
     ROW(empty_us, "us", 0, 1000, "what the program reads for an empty kernel"),
-    ROW(launch_interval_us, "us", 0, 1000, "least time between two launches of the program's host"),
+    ROW(launch_interval_us, "us", 0, 1000, "least time between two calls of the program's host"),
+    ROW(inner_interval_us, "us", 0, 1000, "least time between the launches that one call makes"),
 };
 #undef ROW
 
@@ -33,6 +34,11 @@ static const struct value_row coverage_rows[] = {
 double harness_floor_us(const struct harness_profile *harness, const struct chip_profile *chip)
 {
     return fmax(harness->empty_us - chip->launch_latency, 0);
+}
+
+double harness_interval_us(const struct harness_profile *harness, bool launches_are_calls)
+{
+    return launches_are_calls ? harness->launch_interval_us : harness->inner_interval_us;
 }
 
 const char *harness_cache_text(enum harness_cache cache)

@@ -28,7 +28,8 @@ struct harness_coverage {
 struct harness_profile {
     char name[32], title[128];
     double empty_us;           /* what the program reads for an empty kernel */
-    double launch_interval_us; /* least time between launches that the program's host makes */
+    double launch_interval_us; /* least time between calls that the program's host makes */
+    double inner_interval_us;  /* least time between the launches that one call makes */
     struct value_kinds kinds;
     size_t coverage_count, library_count;
     struct harness_coverage coverage[48];
@@ -46,6 +47,9 @@ const struct harness_coverage *harness_covers(const struct harness_profile *harn
 /* What the program adds to the device's time once per measured call: what it reads for an empty kernel less what an empty
  * kernel takes. */
 double harness_floor_us(const struct harness_profile *harness, const struct chip_profile *chip);
+
+/* Least time between the launches of a kernel: calls in a row, or what one call makes. */
+double harness_interval_us(const struct harness_profile *harness, bool launches_are_calls);
 
 /* "program", "clean", ...; -1 from parse when unknown. */
 const char *harness_cache_text(enum harness_cache cache);

@@ -106,7 +106,7 @@ static const char harness_text[] = "{\"name\": \"x\", \"title\": \"t\", \"librar
                                    "\"kernel\": \"chain\", \"cache\": \"%s\", \"call_us\": " VALUE(
                                        "us") "}],"
                                              "\"values\": {\"empty_us\": " VALUE(
-                                                 "us") ", \"launch_interval_us\": " VALUE("us") "}}";
+                                                 "us") ", \"launch_interval_us\": " VALUE("us") ", \"inner_interval_us\": " VALUE("us") "}}";
 
 static enum sim_status read_harness(const char *libraries, const char *cache, struct harness_profile *harness,
                                     struct sim_error *error)
