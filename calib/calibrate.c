@@ -268,7 +268,8 @@ static enum sim_status open_all(struct trial *trial, const char *base, const cha
         status = fit_file_read(fit_path, &calibration->fit, error);
     }
     if (status == SIM_OK) {
-        status = chosen_rows_read(tables, table_count, &calibration->fit, &trial->chosen, error);
+        status = chosen_rows_read(tables, table_count, &calibration->fit,
+                                  reckon_device_chip(trial->device)->trace_names, &trial->chosen, error);
     }
     if (status == SIM_OK) {
         status = make_tables(trial, error);

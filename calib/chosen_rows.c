@@ -1,4 +1,5 @@
 #include "calib/chosen_rows.h"
+#include "sim/core/json.h"
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -12,6 +13,7 @@ enum { COLUMN_SUITE, COLUMN_KERNEL, COLUMN_PARAMS, COLUMN_TIME, COLUMN_VALUE, CO
 
 struct reading {
     const struct fit_file *fit;
+    const char *devices;
     struct chosen_rows *rows;
     size_t taken[FIT_ROWS_MAX]; /* rows, by entry of the fit file */
     size_t tables;
@@ -83,6 +85,96 @@ static enum sim_status take_line(struct reading *reading, const char *path, unsi
     return status;
 }
 
+/* ---- JSON lines */
+
+static const char *text_of(const struct json *object, const char *key)
+{
+    const struct json *value = json_get(object, key);
+    return value != NULL && json_kind_of(value) == JSON_STRING ? json_string(value) : NULL;
+}
+
+static bool is_among(const char *names, const char *name)
+{
+    for (size_t length = strlen(name); *names != '\0';) {
+        size_t here = strcspn(names, "|");
+        if (here == length && memcmp(names, name, length) == 0) {
+            return true;
+        }
+        names += here + (names[here] == '|');
+    }
+    return false;
+}
+
+/* The table's line for a row of JSON; the caller frees it. */
+static enum sim_status line_of_json(const struct reading *reading, const char *path, unsigned line_number,
+                                    const struct json *row, char **line)
+{
+    const char *suite = text_of(row, "suite"), *kernel = text_of(row, "kernel"), *params = text_of(row, "params"),
+               *unit = text_of(row, "unit"), *check = text_of(row, "check"), *device = text_of(row, "device"),
+               *schema = text_of(row, "schema");
+    const struct json *time_us = json_get(row, "time_us"), *value = json_get(row, "value");
+    if (schema == NULL || strcmp(schema, "reckon.micro/1") != 0 || suite == NULL || kernel == NULL || params == NULL ||
+        unit == NULL || check == NULL || device == NULL || time_us == NULL || value == NULL) {
+        return sim_fail(reading->error, SIM_BAD_FILE,
+                        "%s:%u: a row needs schema reckon.micro/1, suite, kernel, params, time_us, value, unit, check and "
+                        "device",
+                        path, line_number);
+    }
+    if (json_kind_of(time_us) != JSON_NUMBER || json_kind_of(value) != JSON_NUMBER) {
+        return sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: time_us and value must be numbers", path, line_number);
+    }
+    if (reading->devices[0] != '\0' && !is_among(reading->devices, device)) {
+        return sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: measured on '%s', but the base profile is of '%s'", path,
+                        line_number, device, reading->devices);
+    }
+    if (strcmp(check, "ok") != 0 &&
+        fit_file_entry_of(reading->fit, suite, kernel, params) < reading->fit->rows_count) {
+        return sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: %s/%s failed its own check, so its time says nothing", path,
+                        line_number, suite, kernel);
+    }
+    SIM_ASSERT(asprintf(line, "%s,%s,%s,%.17g,%.17g,%s,", suite, kernel, params, json_number(time_us),
+                        json_number(value), unit) > 0,
+               "no memory for a row");
+    return SIM_OK;
+}
+
+static enum sim_status read_json_lines(struct reading *reading, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t capacity = 0;
+    enum sim_status status = SIM_OK;
+    if (file == NULL) {
+        return sim_fail(reading->error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
+    }
+    reading->tables++;
+    for (unsigned line_number = 1; status == SIM_OK && getline(&text, &capacity, file) >= 0; line_number++) {
+        struct json *row = NULL;
+        struct sim_error why = { 0 };
+        char *line = NULL;
+        text[strcspn(text, "\r\n")] = '\0';
+        if (text[0] == '\0') {
+            continue;
+        }
+        if (json_read_text(text, path, &row, &why) != SIM_OK) {
+            status = sim_fail(reading->error, SIM_BAD_FILE, "%s:%u: the line is no JSON object", path, line_number);
+        }
+        if (status == SIM_OK) {
+            status = line_of_json(reading, path, line_number, row, &line);
+        }
+        if (status == SIM_OK) {
+            status = take_line(reading, path, line_number, line);
+        }
+        free(line);
+        json_destroy(row);
+    }
+    free(text);
+    fclose(file);
+    return status;
+}
+
+/* ---- tables */
+
 /* A file with another header is an error when it was named by itself. */
 static enum sim_status read_table(struct reading *reading, const char *path, bool named_alone)
 {
@@ -114,10 +206,20 @@ static enum sim_status read_table(struct reading *reading, const char *path, boo
     return status;
 }
 
-static int is_csv(const struct dirent *entry)
+static bool ends_in(const char *name, const char *end)
 {
-    size_t length = strlen(entry->d_name);
-    return length > 4 && strcmp(entry->d_name + length - 4, ".csv") == 0;
+    size_t length = strlen(name), end_length = strlen(end);
+    return length > end_length && strcmp(name + length - end_length, end) == 0;
+}
+
+static int is_table(const struct dirent *entry)
+{
+    return ends_in(entry->d_name, ".csv") || ends_in(entry->d_name, ".jsonl");
+}
+
+static enum sim_status read_file(struct reading *reading, const char *path, bool named_alone)
+{
+    return ends_in(path, ".jsonl") ? read_json_lines(reading, path) : read_table(reading, path, named_alone);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)
@@ -128,7 +230,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 static enum sim_status read_folder(struct reading *reading, const char *path)
 {
     struct dirent **entries = NULL;
-    int count = scandir(path, &entries, is_csv, by_name);
+    int count = scandir(path, &entries, is_table, by_name);
     enum sim_status status = count < 0
                                  ? sim_fail(reading->error, SIM_BAD_FILE, "%s: %s", path, strerror(errno))
                                  : SIM_OK;
@@ -136,7 +238,7 @@ static enum sim_status read_folder(struct reading *reading, const char *path)
         char *file = NULL;
         SIM_ASSERT(asprintf(&file, "%s/%s", path, entries[i]->d_name) > 0, "no memory for a path");
         if (status == SIM_OK) {
-            status = read_table(reading, file, false);
+            status = read_file(reading, file, false);
         }
         free(file);
         free(entries[i]);
@@ -146,9 +248,9 @@ static enum sim_status read_folder(struct reading *reading, const char *path)
 }
 
 enum sim_status chosen_rows_read(const char *const *paths, size_t path_count, const struct fit_file *fit,
-                                 struct chosen_rows *rows, struct sim_error *error)
+                                 const char *devices, struct chosen_rows *rows, struct sim_error *error)
 {
-    struct reading reading = { .fit = fit, .rows = rows, .error = error };
+    struct reading reading = { .fit = fit, .devices = devices, .rows = rows, .error = error };
     enum sim_status status = SIM_OK;
     memset(rows, 0, sizeof *rows);
     for (size_t i = 0; status == SIM_OK && i < path_count; i++) {
@@ -157,7 +259,7 @@ enum sim_status chosen_rows_read(const char *const *paths, size_t path_count, co
             status = sim_fail(error, SIM_BAD_FILE, "%s: %s", paths[i], strerror(errno));
         } else {
             status = S_ISDIR(about.st_mode) ? read_folder(&reading, paths[i])
-                                            : read_table(&reading, paths[i], true);
+                                            : read_file(&reading, paths[i], true);
         }
     }
     for (size_t e = 0; status == SIM_OK && e < fit->rows_count; e++) {

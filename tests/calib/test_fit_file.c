@@ -102,7 +102,7 @@ static enum sim_status read_rows(const char *lines, struct chosen_rows *rows, st
                  SIM_OK));
     snprintf(text, sizeof text, "suite,kernel,params,time_us,value,unit,observed\n%s", lines);
     write_text(text, path);
-    enum sim_status status = chosen_rows_read(paths, 1, &fit, rows, error);
+    enum sim_status status = chosen_rows_read(paths, 1, &fit, "", rows, error);
     unlink(path);
     fit_file_finish(&fit);
     return status;
