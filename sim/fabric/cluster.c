@@ -308,9 +308,9 @@ static void all_gpus_init(struct all_gpus *all, const struct cluster *cluster,
     }
 }
 
-static void all_gpus_finish(struct all_gpus *all)
+/* All but the network. */
+static void all_gpus_forget(struct all_gpus *all)
 {
-    fabric_network_destroy(all->network);
     free(all->channels);
     free(all->port_out);
     free(all->port_in);
@@ -428,7 +428,8 @@ static enum sim_status per_pair_time(const struct cluster *cluster, const struct
     all_gpus_load(&all, cluster, traffic, wire);
     enum sim_status status = network_end(all.network, engine, time_us, error);
     *flow_count += all.network->flow_count;
-    all_gpus_finish(&all);
+    all_gpus_forget(&all);
+    fabric_network_destroy(all.network);
     return status;
 }
 
@@ -453,4 +454,20 @@ enum sim_status cluster_step_time(const struct cluster *cluster, const struct cl
     *flow_count += network->flow_count;
     fabric_network_destroy(network);
     return status;
+}
+
+struct fabric_network *cluster_pairs_network(const struct cluster *cluster)
+{
+    struct cluster_wire bare = { .link_share = 1 };
+    struct all_gpus all;
+    all_gpus_init(&all, cluster, &bare);
+    for (uint32_t from = 0; from < rank_count(cluster); from++) {
+        for (uint32_t to = 0; to < rank_count(cluster); to++) {
+            if (from != to) {
+                all_gpus_add(&all, cluster, &bare, from, to, 1);
+            }
+        }
+    }
+    all_gpus_forget(&all);
+    return all.network;
 }

@@ -326,6 +326,25 @@ static const char *limiter_text(const struct library_call *call, const struct pr
     return is_nic_bound(call, &priced->plan) ? "nic" : "link";
 }
 
+/* What a GPU reads to send it. In-switch: half of the traffic, the other half is the switch's answer. */
+static double sent_bytes(const struct library_call *call, const struct library_plan *plan)
+{
+    double n = call->cluster.gpus, m = call->cluster.nodes, bytes = 0;
+    if (plan->algorithm == ALGORITHM_IN_SWITCH) {
+        return plan->hbm_bytes / 2;
+    }
+    if (call->split != NULL) {
+        return fmin(call->bytes, plan->hbm_bytes);
+    }
+    for (int i = 0; i < plan->step_kinds; i++) {
+        const struct cluster_traffic *traffic = &plan->steps[i].traffic;
+        bytes += plan->steps[i].count *
+                 (traffic->pair_bytes * (n - 1) + traffic->neighbour_bytes + traffic->rail_bytes +
+                  (m - 1) * (traffic->rail_each_bytes + n * traffic->remote_bytes));
+    }
+    return fmin(bytes, plan->hbm_bytes);
+}
+
 static void fill_result(const struct library_call *call, const struct priced *priced,
                         const struct fabric_engine_ops *engine, struct collective_result *result)
 {
@@ -336,10 +355,12 @@ static void fill_result(const struct library_call *call, const struct priced *pr
         .bound_us = priced->bound_us,
         .channels = priced->plan.channels,
         .hbm_bytes = priced->plan.hbm_bytes,
+        .hbm_send_bytes = sent_bytes(call, &priced->plan),
         .latency_us = priced->latency_us,
         .wire_us = priced->transfer_us,
         .in_switch = priced->plan.algorithm == ALGORITHM_IN_SWITCH,
     };
+    result->hbm_receive_bytes = result->hbm_bytes - result->hbm_send_bytes;
     result->busbw_gbs = result->algbw_gbs * collective_bus_factor(call->kind, ranks);
     snprintf(result->limiter, sizeof result->limiter, "%s", limiter_text(call, priced));
     snprintf(result->algorithm, sizeof result->algorithm, "%s",
@@ -375,6 +396,11 @@ double collective_units_taken(const struct collective_result *result, double uni
 {
     double lanes = result->threads;
     return result->channels * fmax(lanes * result->registers / unit_registers, lanes / unit_threads);
+}
+
+bool collective_same_kind(const char *a, const char *b)
+{
+    return collective_kind_parse(a) >= 0 && collective_kind_parse(a) == collective_kind_parse(b);
 }
 
 enum sim_status collective_check_sizes(const char *kind, const double *bytes, uint32_t rank_count,

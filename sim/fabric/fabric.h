@@ -39,6 +39,9 @@ bool node_profile_number_at(const struct node_profile *node, size_t index, struc
 /* Address of a number by "section.key" (fits, sampling of uncertain values), or NULL: unknown or absent. */
 double *node_profile_number(struct node_profile *node, const char *dotted_key);
 
+/* Set "section.key=value". Errors: no '=', unknown or absent key, not a number, out of range, usable above raw. */
+enum sim_status node_profile_set(struct node_profile *node, const char *pair, struct sim_error *error);
+
 /* Raw and usable rates as a group of `gpus` in one node meets them: on a mesh each pair has its own link, so a group
  * has (gpus - 1) of them per GPU and never more. Rates are one way, per GPU. */
 struct node_link_table {
@@ -82,7 +85,9 @@ struct collective_result {
     char algorithm[16], protocol[16], engine[16];
     uint32_t channels;          /* workgroups the collective occupies on each GPU, */
     uint32_t threads, registers; /* the lanes of each and the 32-bit registers of a lane */
-    double hbm_bytes;           /* read + written in one GPU's memory (the busiest, where splits differ) */
+    double hbm_bytes;           /* read + written in one GPU's memory (the busiest, where splits differ): */
+    double hbm_send_bytes;      /* of these, reads of what it sends; */
+    double hbm_receive_bytes;   /* and the rest: what arrives, through buffers to its place, and own copies */
     double latency_us, wire_us; /* the parts: launch and dependent steps; transfer beyond them */
     bool in_switch;             /* reduced inside the switch: busbw may exceed the usable link rate */
     char choice[96];            /* how flows were written down: one GPU for all, by source GPU, or explicit */
@@ -94,10 +99,25 @@ enum sim_status collective_time(const struct node_profile *node, const struct co
                                 enum fabric_engine engine, struct collective_result *result,
                                 struct sim_error *error);
 
+/* Low and high of the time when each uncertain number of the node goes to the ends of its range, one at a time, joined as the
+ * root of the squares, with algorithm and protocol held. False: too many explicit flows to do that. */
+bool collective_interval(const struct node_profile *node, const struct collective_request *request,
+                         const struct collective_result *result, enum fabric_engine engine, double *low_us,
+                         double *high_us);
+
+/* The request with a practitioner's lever off and on: ll64, single-qp, direct-allgather, p2p-batch, wave-per-peer.
+ * Errors: unknown name (lists them), a lever that does not touch this kind, node or number of nodes. */
+enum sim_status collective_lever(const struct node_profile *node, const char *name,
+                                 const struct collective_request *request, struct collective_request *before,
+                                 struct collective_request *after, struct sim_error *error);
+
 /* CUs or SMs that a collective takes from kernels beside it, for a unit that holds `unit_registers` and `unit_threads`:
  * its workgroups spread over the units and take their share of each, the larger one of registers and lanes. */
 double collective_units_taken(const struct collective_result *result, double unit_registers,
                               double unit_threads);
+
+/* Both name one collective: "allreduce" and "all_reduce". */
+bool collective_same_kind(const char *a, const char *b);
 
 /* Whether ranks of one call agree: kinds other than all_to_all need one size. bytes: [rank_count].
  * SIM_BAD_ARGUMENT names the collective, the first rank that differs and both sizes. */

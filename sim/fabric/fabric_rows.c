@@ -167,6 +167,11 @@ static double queued_call_us(double calls, double interval_us, double device_us)
     return (interval_us + (calls - 1) * fmax(interval_us, device_us) + device_us) / calls;
 }
 
+double fabric_called_us(const struct fabric_row_harness *harness, double calls, double device_us)
+{
+    return harness->floor_us / calls + queued_call_us(calls, harness->launch_interval_us, device_us);
+}
+
 enum sim_status fabric_row_time(const struct node_profile *node, const char *suite, const char *kernel,
                                 const char *params, const struct fabric_row_harness *harness,
                                 enum fabric_engine engine, double *time_us, double *value,
@@ -185,8 +190,7 @@ enum sim_status fabric_row_time(const struct node_profile *node, const char *sui
     double calls = row->calls;
     *time_us = result.time_us;
     if (harness != NULL) {
-        *time_us = harness->floor_us / calls +
-                   queued_call_us(calls, harness->launch_interval_us, result.time_us);
+        *time_us = fabric_called_us(harness, calls, result.time_us);
     }
     if (value != NULL) {
         bool is_per_rank = row == &suites[0] && collective_kind_parse(request.kind) == ALL_GATHER;

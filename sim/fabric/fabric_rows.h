@@ -12,6 +12,10 @@ struct fabric_row_harness {
     double launch_interval_us; /* least time between launches: calls queue behind it */
 };
 
+/* Mean time of one of `calls` calls, queued back to back between two events, of a collective that takes the device
+ * `device_us`. */
+double fabric_called_us(const struct fabric_row_harness *harness, double calls, double device_us);
+
 bool fabric_rows_cover(const char *suite);
 
 /* The request that a row describes. `request->kind` borrows from a static list.

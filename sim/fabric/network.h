@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FABRIC_PATH_LINKS_MAX 8
+#define FABRIC_PATH_LINKS_MAX 32
 
 struct fabric_link {
     char name[48];       /* path of the object: "node[0].gpu[3].out" */

@@ -447,6 +447,38 @@ double *node_profile_number(struct node_profile *node, const char *dotted_key)
     return NULL;
 }
 
+enum sim_status node_profile_set(struct node_profile *node, const char *pair, struct sim_error *error)
+{
+    const char *equals = strchr(pair, '=');
+    size_t length = equals == NULL ? 0 : (size_t)(equals - pair);
+    const struct number_row *row = NULL;
+    for (size_t i = 0; i < COUNT_OF(numbers) && equals != NULL; i++) {
+        bool same = strlen(numbers[i].dotted) == length && strncmp(numbers[i].dotted, pair, length) == 0;
+        row = same && section_present(node, numbers[i].section) ? &numbers[i] : row;
+    }
+    if (row == NULL) {
+        return sim_fail(error, SIM_BAD_ARGUMENT,
+                        "\"%s\": must be section.key=value of node %s (reckon devices %s lists them)", pair,
+                        node->name, node->name);
+    }
+    char *end = NULL;
+    double value = strtod(equals + 1, &end);
+    bool is_whole = strcmp(row->unit, "count") != 0 || value == floor(value);
+    if (end == equals + 1 || *end != '\0' || !(value >= row->min && value <= row->max) || !is_whole) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: must be a %snumber of %g to %g %s: %s", pair,
+                        is_whole ? "" : "whole ", row->min, row->max, row->unit, row->help);
+    }
+    double *number = (double *)((char *)node + row->offset), was = *number;
+    *number = value;
+    bool above_raw = node->link_usable > node->link_raw ||
+                     (node->has_nic && node->nic_usable > node->nic_raw);
+    if (above_raw) {
+        *number = was;
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: the usable rate would be above the raw one", pair);
+    }
+    return SIM_OK;
+}
+
 void node_profile_host_link(const struct node_profile *node, bool pinned, bool to_device, double *rate_gbs,
                             double *fixed_us)
 {

@@ -11,11 +11,14 @@
  * SimGrid gives no access to a flow's rate. A rate is read from a run in which that flow moves PROBE_BYTES and all others
  * far more: it ends before anything else changes. So rates cost a run per flow; finish times cost one. */
 #include "sim/fabric/engine.h"
+#include "sim/fabric/platform_internal.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <simgrid/actor.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
+#include <simgrid/link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,8 +113,8 @@ static void platform_print(FILE *out, const struct fabric_network *network)
     fprintf(out, "</zone></platform>\n");
 }
 
-/* In a child: SimGrid with our settings (each is one of its traps) and the platform of `network`. */
-static void simgrid_load(const struct fabric_network *network)
+/* In a child: SimGrid with our settings; each is one of its traps. */
+static void simgrid_start(void)
 {
     static char settings[][40] = {
         "reckon",
@@ -131,6 +134,12 @@ static void simgrid_load(const struct fabric_network *network)
         arguments[i] = settings[i];
     }
     simgrid_init(&count, arguments);
+}
+
+/* In a child: the platform of `network`. */
+static void simgrid_load(const struct fabric_network *network)
+{
+    simgrid_start();
     int memory = memfd_create("platform.xml", 0);
     FILE *out = memory < 0 ? NULL : fdopen(memory, "w");
     if (out == NULL) {
@@ -281,6 +290,97 @@ static enum sim_status simgrid_finish_times(const struct fabric_network *network
                                             struct sim_error *error)
 {
     return run_child(network, child_finish_times, finish_us, error);
+}
+
+/* ---- platform files of others */
+
+static int by_host_name(const void *a, const void *b)
+{
+    return strverscmp(sg_host_get_name(*(const sg_host_t *)a), sg_host_get_name(*(const sg_host_t *)b));
+}
+
+static int by_link_name(const void *a, const void *b)
+{
+    return strcmp(sg_link_get_name(*(const sg_link_t *)a), sg_link_get_name(*(const sg_link_t *)b));
+}
+
+/* False: no route. Each line is flushed, for a route that SimGrid cannot give ends the process. */
+static bool print_route(FILE *out, sg_host_t *hosts, size_t from, size_t to, sg_link_t *links,
+                        size_t link_count)
+{
+    xbt_dynar_t route = xbt_dynar_new(sizeof(sg_link_t), NULL);
+    sg_host_get_route(hosts[from], hosts[to], route);
+    unsigned long length = xbt_dynar_length(route);
+    fprintf(out, "%c %zu %zu", length == 0 ? 'X' : 'R', from, to);
+    for (unsigned long k = 0; k < length; k++) {
+        sg_link_t link = xbt_dynar_get_as(route, k, sg_link_t);
+        const sg_link_t *found = bsearch(&link, links, link_count, sizeof *links, by_link_name);
+        fprintf(out, " %td", found == NULL ? (ptrdiff_t)-1 : found - links);
+    }
+    fputc('\n', out);
+    fflush(out);
+    xbt_dynar_free_container(&route);
+    return length > 0;
+}
+
+static void child_platform(const char *path, FILE *out)
+{
+    simgrid_start();
+    simgrid_load_platform(path);
+    size_t host_count = sg_host_count(), link_count = sg_link_count();
+    sg_host_t *hosts = sg_host_list();
+    sg_link_t *links = sg_link_list();
+    qsort(hosts, host_count, sizeof *hosts, by_host_name);
+    qsort(links, link_count, sizeof *links, by_link_name);
+    for (size_t i = 0; i < host_count; i++) {
+        fprintf(out, "H %s\n", sg_host_get_name(hosts[i]));
+    }
+    for (size_t i = 0; i < link_count; i++) {
+        fprintf(out, "L %s %.17g %.17g %d\n", sg_link_get_name(links[i]),
+                sg_link_get_bandwidth(links[i]) / BYTES_PER_GB, sg_link_get_latency(links[i]) * US_PER_S,
+                sg_link_is_shared(links[i]) != 0);
+    }
+    fflush(out);
+    if (host_count < 2 || host_count > PLATFORM_HOSTS_MAX) {
+        _exit(0); /* the reader counts them */
+    }
+    for (size_t i = 0; i < host_count; i++) {
+        for (size_t k = 0; k < host_count; k++) {
+            if (i != k && !print_route(out, hosts, i, k, links, link_count)) {
+                _exit(0);
+            }
+        }
+    }
+    _exit(0);
+}
+
+FILE *simgrid_platform_lines(const char *path, int *pid)
+{
+    int ends[2];
+    if (pipe(ends) != 0) {
+        return NULL;
+    }
+    fflush(NULL);
+    *pid = fork();
+    if (*pid == 0) {
+        close(ends[0]);
+        int nowhere = open("/dev/null", O_WRONLY); /* SimGrid explains itself at length on standard error */
+        if (nowhere >= 0) {
+            dup2(nowhere, 2);
+            dup2(nowhere, 1);
+        }
+        FILE *out = fdopen(ends[1], "w");
+        if (out != NULL) {
+            child_platform(path, out);
+        }
+        _exit(1);
+    }
+    close(ends[1]);
+    if (*pid < 0) {
+        close(ends[0]);
+        return NULL;
+    }
+    return fdopen(ends[0], "r");
 }
 
 const struct fabric_engine_ops simgrid_engine_ops = {
