@@ -95,7 +95,7 @@ static double leaf_rate(const struct cluster *cluster)
 
 static double nic_bytes(const struct cluster_wire *wire, double bytes)
 {
-    return bytes / wire->link_share + wire->message_bytes;
+    return bytes / (wire->link_share * wire->nic_share) + wire->message_bytes;
 }
 
 /* Link capacities are in usable wire bytes, so what workgroups move in payload is scaled alike. */
@@ -458,7 +458,7 @@ enum sim_status cluster_step_time(const struct cluster *cluster, const struct cl
 
 struct fabric_network *cluster_pairs_network(const struct cluster *cluster)
 {
-    struct cluster_wire bare = { .link_share = 1 };
+    struct cluster_wire bare = { .link_share = 1, .nic_share = 1 };
     struct all_gpus all;
     all_gpus_init(&all, cluster, &bare);
     for (uint32_t from = 0; from < rank_count(cluster); from++) {

@@ -137,7 +137,7 @@ static enum sim_status check_view(const struct library_call *call, enum cluster_
     return SIM_OK;
 }
 
-static const struct cluster_wire bare_wire = { .link_share = 1 };
+static const struct cluster_wire bare_wire = { .link_share = 1, .nic_share = 1 };
 
 static enum sim_status price(const struct library_call *call, bool explicit_flows,
                              const struct fabric_engine_ops *engine, struct priced *priced,

@@ -135,7 +135,8 @@ bool library_can(const struct library_call *call, enum collective_algorithm algo
                  enum collective_protocol protocol)
 {
     const struct node_profile *node = call->cluster.node;
-    if (!library_protocol(node, protocol).present) {
+    bool is_kept_whole = protocol != PROTOCOL_LL128 || call->cluster.nodes == 1 || node->nic_ll128 > 0;
+    if (!library_protocol(node, protocol).present || !is_kept_whole) {
         return false;
     }
     switch (algorithm) {
@@ -485,6 +486,7 @@ void library_plan(const struct library_call *call, enum collective_algorithm alg
         .overlap = numbers.overlap,
         .fixed_us = node->library_launch,
         .wire = { .link_share = numbers.payload * numbers.efficiency,
+                  .nic_share = node->has_nic && protocol == PROTOCOL_LL ? node->nic_ll_efficiency : 1,
                   .channels_gbs = channels * node->library_channel_rate,
                   .message_bytes = call->cluster.nodes > 1
                                        ? node->nic_message_overhead * KIB * call->queue_pairs

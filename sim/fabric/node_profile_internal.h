@@ -54,6 +54,8 @@
     X(nic, message_overhead, "KiB", 0, 1024, "bytes that each message costs on top of its own: rate = usable c/(c + this)") \
     X(nic, leaf_nodes, "count", 1, 4096, "nodes under one leaf switch (rail)")                     \
     X(nic, oversubscription, "ratio", 1, 64, "leaf downlinks over uplinks")                        \
+    X(nic, ll_efficiency, "ratio", 0.05, 1, "share of nic.usable that LL keeps, whose messages are small") \
+    X(nic, ll128, "count", 0, 1, "1: LL128 goes over the network; 0: the path does not keep 128-byte stores whole") \
     X(nic, rails, "count", 1, 64, "rails that the NICs of a node are dealt to, a leaf switch each; 1: all of a node under one leaf") \
     X(nic, queue_pairs, "count", 1, 64, "queue pairs of a connection: each message goes out in so many pieces") \
     X(host, to_device_pinned, "GB/s", 0.1, 1000, "host to device, pinned memory")                  \

@@ -278,7 +278,7 @@ Test(fabric, bytes_are_conserved)
         slowest = i / 8 != i % 8 ? fmax(slowest, split[i]) : slowest;
     }
     struct cluster_traffic traffic = { .split = split };
-    struct cluster_wire wire = { .link_share = 1 };
+    struct cluster_wire wire = { .link_share = 1, .nic_share = 1 };
     cr_assert(cluster_step_time(&cluster, &traffic, &wire, CLUSTER_PER_PAIR, &fluid_engine_ops, &time_us,
                                 &flow_count, &error) == SIM_OK);
     /* 56 flows, each alone on its link: the last ends when the largest has gone through, and the links then moved `sum` */
