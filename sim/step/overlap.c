@@ -38,6 +38,58 @@ struct step_price step_price_of_collective(const struct reckon_device *device,
     };
 }
 
+/* ---- uneven sizes */
+
+static bool meets(const struct graph_node *a, const struct graph_node *b)
+{
+    return b->kind == GRAPH_COLLECTIVE && b->collective != NULL &&
+           a->collective->sequence == b->collective->sequence &&
+           strcmp(a->collective->group, b->collective->group) == 0 &&
+           strcmp(a->collective->kind, b->collective->kind) == 0;
+}
+
+static bool sends_unevenly(const struct graph_collective *collective, double bytes)
+{
+    bool uneven = collective->bytes != bytes;
+    for (uint32_t to = 1; collective->split_bytes_to != NULL && to < collective->group_size; to++) {
+        uneven = uneven || collective->split_bytes_to[to] != collective->split_bytes_to[0];
+    }
+    return uneven;
+}
+
+double *step_collective_splits(const struct graph *graph, const struct graph_node *node)
+{
+    uint32_t ranks = node->collective->group_size, given = 0;
+    double sum = 0;
+    bool uneven = false;
+    if (strcmp(node->collective->kind, "all_to_all") != 0) {
+        return NULL;
+    }
+    double *split = calloc((size_t)ranks * ranks, sizeof *split);
+    SIM_ASSERT(split != NULL, "no memory for the splits of %u ranks", ranks);
+    for (size_t i = 0; i < graph->node_count && given < ranks; i++) {
+        if (!meets(node, &graph->nodes[i]) || graph->nodes[i].collective->group_size != ranks) {
+            continue;
+        }
+        const struct graph_collective *sent = graph->nodes[i].collective;
+        uneven = uneven || sends_unevenly(sent, node->collective->bytes);
+        for (uint32_t to = 0; to < ranks; to++) {
+            split[(size_t)given * ranks + to] = sent->split_bytes_to != NULL ? sent->split_bytes_to[to]
+                                                                             : sent->bytes / ranks;
+        }
+        sum += sent->bytes;
+        given++;
+    }
+    if (!uneven || !(sum > 0)) {
+        free(split);
+        return NULL;
+    }
+    for (size_t i = (size_t)given * ranks; i < (size_t)ranks * ranks; i++) {
+        split[i] = sum / given / ranks;
+    }
+    return split;
+}
+
 /* ---- what the rows ran */
 
 struct compute_part {

@@ -15,6 +15,11 @@ struct step_price step_price_of_kernel(const struct reckon_device *device, const
 struct step_price step_price_of_collective(const struct reckon_device *device,
                                            const struct collective_result *result);
 
+/* Bytes from rank to rank of an all_to_all whose ranks send uneven amounts, [group_size][group_size] in order of their ranks;
+ * NULL: another collective, or even as far as the ranks given tell. Ranks that are not given send the mean of the others,
+ * evenly. Aborts if memory is short; the caller frees. O(nodes). */
+double *step_collective_splits(const struct graph *graph, const struct graph_node *node);
+
 bool overlap_rows_cover(const char *suite, const char *kernel);
 
 /* Parts of a row's answer [us]. Alone: each stream by itself. together: from the host's first call to the last end. */

@@ -345,12 +345,15 @@ static enum sim_status price_collective(struct prediction_build *build, const st
         return price_replayed(node, pricing, error);
     }
     enum sim_status status = collective_request_of(build->device, node, &request, error);
+    double *split = step_collective_splits(build->graph, node);
+    request.split_bytes = split;
     if (status == SIM_OK) {
         status = collective_time(build->device->node, &request,
                                  build->reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID
                                                                        : FABRIC_ENGINE_FLUID,
                                  &result, error);
     }
+    free(split);
     if (status != SIM_OK && request.nodes > 1) {
         return sim_fail(error, status,
                         "%s over %u ranks is beyond node %s of %u GPUs: choose another --node (%s)",
