@@ -78,6 +78,15 @@ size_t cli_choice(const struct cli_common *common, const char *option, const cha
     cli_usage_error(common, "%s '%s': must be one of %s", option, text, list);
 }
 
+void cli_add_fix(const struct cli_common *common, char *fixes, size_t capacity, const char *fix)
+{
+    size_t used = strlen(fixes);
+    if (fix[0] == '\0' || strpbrk(fix, "+;=") != NULL || used + strlen(fix) + 5 > capacity) {
+        cli_usage_error(common, "--fix '%.40s': the name of one fix is needed (reckon kernel --list names them)", fix);
+    }
+    snprintf(fixes + used, capacity - used, "%s%s", used == 0 ? "fix=" : "+", fix);
+}
+
 static void split_devices(struct cli_common *common, const char *list)
 {
     for (const char *at = list; at != NULL;) {

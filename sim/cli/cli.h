@@ -45,6 +45,9 @@ uint64_t cli_integer(const struct cli_common *common, const char *option, const 
 size_t cli_choice(const struct cli_common *common, const char *option, const char *text,
                   const char *const *choices, size_t count);
 
+/* Append a fix to "fix=A+B" in `fixes`; exits 1 when it does not fit or a '+' or ';' is in it. */
+void cli_add_fix(const struct cli_common *common, char *fixes, size_t capacity, const char *fix);
+
 /* Open a session, and the devices asked for (at least one needed). node NULL: each device's own. Prints errors. */
 int cli_open(struct cli_common *common, const char *node, struct reckon **reckon,
              struct reckon_device *devices[CLI_DEVICES_MAX]);

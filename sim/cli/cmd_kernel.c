@@ -1,12 +1,13 @@
 /* reckon kernel SUITE/KERNEL k=v ... */
 #include "sim/cli/cli.h"
+#include "workloads/kernels/fix.h"
 #include "workloads/kernels/kernel.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_EXACT = 0x2000, OPTION_HARNESS, OPTION_CACHE, OPTION_LIST, OPTION_LATER };
+enum { OPTION_EXACT = 0x2000, OPTION_HARNESS, OPTION_CACHE, OPTION_LIST, OPTION_FIX, OPTION_LATER };
 
 static const char doc[] = "Time of one kernel on a device: device time alone, unless --harness names a "
                           "measuring program. Names and parameters are "
@@ -20,7 +21,7 @@ static const struct argp_option options[] = {
     { "cache", OPTION_CACHE, "clean|own|predecessor|flushed", 0,
       "what the caches hold when it starts (default: as its own benchmark leaves them)", 1 },
     { "list", OPTION_LIST, NULL, 0, "list the kernels and their parameters", 1 },
-    { "fix", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
+    { "fix", OPTION_FIX, "F", 0, "a repair of the kernel (may be given again); --list names those each kernel takes", 1 },
     { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { "uncertainty", OPTION_LATER, "N", OPTION_HIDDEN, "", 1 },
     { 0 },
@@ -31,6 +32,7 @@ struct arguments {
     struct reckon_kernel_request request;
     char name[96]; /* SUITE/KERNEL, cut in two */
     char params[1024];
+    char fixes[256]; /* "fix=A+B", or empty */
     bool list;
 };
 
@@ -68,8 +70,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_EXACT: arguments->request.exact = true; return 0;
     case OPTION_HARNESS: arguments->request.harness = argument; return 0;
     case OPTION_LIST: arguments->list = true; return 0;
+    case OPTION_FIX: cli_add_fix(&arguments->common, arguments->fixes, sizeof arguments->fixes, argument); return 0;
     case OPTION_LATER:
-        fprintf(stderr, "%s: --fix, --html and --uncertainty are not there yet\n", arguments->common.command);
+        fprintf(stderr, "%s: --html and --uncertainty are not there yet\n", arguments->common.command);
         exit(2);
     case OPTION_CACHE:
         arguments->request.cache = (enum reckon_cache)(
@@ -91,6 +94,10 @@ static void print_list(void)
     for (size_t i = 0; i < kernel_registry_count(); i++) {
         struct kernel_entry entry = kernel_registry_at(i);
         printf("%s/%s\n    %s\n    %s\n", entry.suite, entry.kernel, entry.summary, entry.params_help);
+        char fixes[256];
+        if (kernel_fixes_of(entry.suite, entry.kernel, fixes, sizeof fixes)[0] != '\0') {
+            printf("    fixes: %s\n", fixes);
+        }
     }
 }
 
@@ -219,6 +226,9 @@ int cmd_kernel(int argc, char **argv)
     }
     if (arguments.request.suite == NULL) {
         cli_usage_error(&arguments.common, "a kernel SUITE/KERNEL is needed (--list shows them)");
+    }
+    if (arguments.fixes[0] != '\0') {
+        take_param(&arguments, arguments.fixes);
     }
     arguments.request.params = arguments.params;
     int code = cli_open(&arguments.common, NULL, &reckon, devices);

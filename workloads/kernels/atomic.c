@@ -1,5 +1,5 @@
 /* atomic: read-modify-write on device and shared memory, many shapes of contention. */
-#include "workloads/kernels/kernels_internal.h"
+#include "workloads/kernels/fix_internal.h"
 
 /* How the lanes of a wave choose addresses. */
 enum atomic_mode { ATOMIC_EACH_LANE, ATOMIC_SHARED_BY_WAVE, ATOMIC_CONSECUTIVE };
@@ -9,6 +9,7 @@ struct atomic {
     enum atomic_mode mode;
     uint32_t per_lane; /* operations of a lane */
     uint32_t block;    /* threads of a workgroup */
+    struct index_source *drawn; /* NULL: the measuring program's hash */
     uint64_t stride;   /* bytes between addresses */
     uint64_t target;
     uint32_t lanes;
@@ -30,6 +31,9 @@ static uint64_t atomic_address(const struct atomic *k, uint32_t thread, uint32_t
 {
     uint32_t wave = thread / k->lanes, lane = thread % k->lanes;
     uint32_t h = atomic_hash(k->mode == ATOMIC_EACH_LANE ? thread : wave, trip);
+    if (k->drawn != NULL) {
+        h = (uint32_t)index_source_row(k->drawn, 0, k->mode == ATOMIC_EACH_LANE ? thread : wave, trip);
+    }
     uint32_t blocks = k->addresses / k->lanes > 0 ? k->addresses / k->lanes : 1;
     uint32_t index = k->mode == ATOMIC_CONSECUTIVE ? (h % blocks * k->lanes + lane) % k->addresses : h % k->addresses;
     return k->target + (uint64_t)index * k->stride;
@@ -101,6 +105,18 @@ static struct wave_program *atomic_program(struct kernel_build *build, struct at
     return program;
 }
 
+/* Adds the program; what it adds to is its first tensor. */
+static void add_and_name_target(struct kernel_build *build, struct wave_program *program)
+{
+    const struct atomic *k = program->context;
+    uint64_t target = k->target;
+    double bytes = kernel_program_tensor_at(program, 0).bytes;
+    uint32_t element_bytes = k->element_bytes;
+    enum wave_atomic_type type = k->type;
+    kernel_plan_add(build, program, 1);
+    kernel_fix_target(build, target, bytes, element_bytes, element_bytes, type);
+}
+
 /* Grid 8 workgroups of 256 per unit; 8 operations a lane up to 8 addresses, else 32. A table gives their product as
  * `ops`, which then fixes the grid (another machine's grid can be asked for). */
 static void add_build(struct kernel_build *build, enum wave_atomic_type type, uint8_t element_bytes)
@@ -111,6 +127,13 @@ static void add_build(struct kernel_build *build, enum wave_atomic_type type, ui
     uint64_t per_lane = addresses <= 8 ? 8 : 32;
     uint64_t operations = kernel_param_integer_or(build, "ops", 256 * per_lane, 1ull << 40,
                                                   8ull * build->machine->units * 256 * per_lane, NULL);
+    struct index_request request = index_request_read(build, INDEX_UNIFORM, INDEX_ZIPF);
+    bool asked = request.kind != INDEX_UNIFORM || request.file != NULL || request.hot_share > 0;
+    kernel_fix_read_copies(build);
+    if (asked && mode == ATOMIC_CONSECUTIVE) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter mode=2 draws blocks of neighbours, which no index distribution names: "
+                    "give mode 0 or 1");
+    }
     if (stride % element_bytes != 0) {
         kernel_fail(build, SIM_BAD_ARGUMENT, "parameter stride=%llu is not valid: must be a multiple of %u bytes",
                     (unsigned long long)stride, element_bytes);
@@ -123,10 +146,21 @@ static void add_build(struct kernel_build *build, enum wave_atomic_type type, ui
     if (!kernel_params_done(build)) {
         return;
     }
-    struct atomic k = { .addresses = (uint32_t)addresses, .mode = (enum atomic_mode)mode, .stride = stride,
-                        .per_lane = (uint32_t)per_lane, .block = 256, .type = type, .element_bytes = element_bytes };
-    kernel_plan_add(build, atomic_program(build, k, operations / (256 * per_lane)), 1);
+    uint64_t threads = operations / per_lane;
+    struct index_source *drawn = index_request_open(build, &request, 1, threads, per_lane, addresses, 29);
+    if (drawn == NULL) {
+        return;
+    }
     kernel_value_per_time(build, (double)operations * 1e-3, "Gop/s");
+    if (kernel_has_fix(build, KERNEL_FIX_SORT_SEGMENT)) { /* of the indices as drawn, one a lane */
+        kernel_plan_add_sort_segment(build, drawn, &(struct segment_shape){ 1, element_bytes, 4, type, type != WAVE_ATOMIC_INT });
+        return;
+    }
+    struct atomic k = { .addresses = (uint32_t)addresses, .drawn = asked ? drawn : NULL, .mode = (enum atomic_mode)mode, .stride = stride,
+                        .per_lane = (uint32_t)per_lane, .block = 256, .type = type, .element_bytes = element_bytes };
+    struct wave_program *program = atomic_program(build, k, operations / (256 * per_lane));
+    kernel_program_adopt(program, drawn, index_source_release);
+    add_and_name_target(build, program);
 }
 
 static void add_u32_build(struct kernel_build *build)
@@ -153,12 +187,13 @@ static void same_addr_scale_build(struct kernel_build *build)
 {
     uint64_t grid = kernel_param_integer(build, "grid", 1, 1000000);
     uint64_t block = kernel_param_integer(build, "block", 1, 1024);
+    kernel_fix_read_copies(build);
     if (!kernel_params_done(build)) {
         return;
     }
     struct atomic k = { .addresses = 1, .mode = ATOMIC_EACH_LANE, .stride = 4, .per_lane = 64,
                         .block = (uint32_t)block, .type = WAVE_ATOMIC_INT, .element_bytes = 4 };
-    kernel_plan_add(build, atomic_program(build, k, grid), 1);
+    add_and_name_target(build, atomic_program(build, k, grid));
     kernel_value_per_time(build, (double)grid * (double)block * 64 * 1e-3, "Gop/s");
 }
 
@@ -304,7 +339,7 @@ static void shared_u32_build(struct kernel_build *build)
     kernel_value_per_time(build, (double)threads * k->per_lane * 1e-3, "Gop/s");
 }
 
-#define ADD_HELP "naddr, mode (0: each lane draws, 1: a wave shares, 2: neighbouring lanes), stride (bytes), ops"
+#define ADD_HELP "naddr, mode (0: each lane draws, 1: a wave shares, 2: neighbouring lanes), stride (bytes), ops, copies" INDEX_HELP
 
 const struct kernel_definition atomic_kernels[] = {
     { "atomic", "add_u32", "32-bit integer additions without return", ADD_HELP, add_u32_build },

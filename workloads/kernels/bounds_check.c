@@ -1,7 +1,7 @@
 /* bounds_check: every index of every bag is compared with its table's row count; invalid ones are rewritten and
  * counted. The count reaches one word of memory either by an atomic per thread that saw one, or by a tree in shared
  * memory and one atomic per workgroup. */
-#include "workloads/kernels/kernels_internal.h"
+#include "workloads/kernels/fix_internal.h"
 
 struct bounds {
     uint64_t tables, bags, length; /* per table; indices per bag */
@@ -235,8 +235,11 @@ static uint64_t bounds_work(const struct bounds *k, const struct wave_program *p
     return k->tables * (full * (k->groups_per_table - 1) + partial);
 }
 
+/* fix tree-reduction is the library's own tree; fix row-pack its later geometry, a lane a bag in workgroups of 256. */
 static void bounds_build(struct kernel_build *build, bool tree)
 {
+    bool packed = kernel_has_fix(build, KERNEL_FIX_ROW_PACK);
+    tree = tree || kernel_has_fix(build, KERNEL_FIX_TREE_REDUCTION);
     const char *shape = "the study gives 30 tables, 13.8 M indices and blocks of 1024 threads";
     uint64_t tables = kernel_param_integer_or(build, "tables", 1, 100000, 30, shape);
     uint64_t bags = kernel_param_integer_or(build, "batch", 1, 1000000000, 65536, "65536 bags of 7 fit the study's "
@@ -244,21 +247,31 @@ static void bounds_build(struct kernel_build *build, bool tree)
     uint64_t length = kernel_param_integer_or(build, "bag", 1, 1000000000, 7, "fits the study's times before and after "
                                               "its repair");
     uint64_t indices = kernel_param_integer_or(build, "indices", 1, 1ull << 50, tables * bags * length, NULL);
-    uint64_t block_x = kernel_param_integer_or(build, "block_x", 1, 1024, 32, "the library's geometry varies: 8 to 64");
+    uint64_t threads = kernel_param_integer_or(build, "block", 32, 1024, packed ? 256 : 1024, NULL);
+    uint64_t block_x = packed ? 1 : kernel_param_integer_or(build, "block_x", 1, 1024, 32,
+                                                            "the library's geometry varies: 8 to 64");
+    if (packed && kernel_param_given(build, "block_x")) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter block_x goes without fix row-pack, which gives each bag one lane");
+    }
+    if (block_x > threads) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter block_x=%llu is not valid: at most block=%llu threads",
+                    (unsigned long long)block_x, (unsigned long long)threads);
+    }
     double rate = kernel_param_real(build, "rate", 0, 1);
     if (indices != tables * bags * length && kernel_build_ok(build)) {
         kernel_fail(build, SIM_BAD_ARGUMENT, "parameter indices=%llu is not valid: tables x batch x bag is %llu",
                     (unsigned long long)indices, (unsigned long long)(tables * bags * length));
     }
     kernel_require_hbm(build, (double)tables * (double)bags * (double)length * 8, "the indices");
-    kernel_require_lds(build, 4096);
+    kernel_require_lds(build, threads * 4);
+    kernel_fix_read_copies(build);
     if (!kernel_params_done(build)) {
         return;
     }
     struct wave_program *program = kernel_program_create("bounds check", sizeof(struct bounds), bounds_next);
     struct bounds *k = program->context;
     *k = (struct bounds){ .tables = tables, .bags = bags, .length = length, .block_x = (uint32_t)block_x,
-                          .block_y = (uint32_t)(1024 / block_x), .lanes = build->machine->lanes, .tree = tree };
+                          .block_y = (uint32_t)(threads / block_x), .lanes = build->machine->lanes, .tree = tree };
     k->threads = k->block_x * k->block_y;
     k->groups_per_table = ceil_div(bags, k->block_y);
     double threshold = rate * 4294967296.0;
@@ -271,7 +284,7 @@ static void bounds_build(struct kernel_build *build, bool tree)
     program->workgroups = tables * k->groups_per_table;
     program->waves_per_workgroup = (uint32_t)ceil_div(k->threads, k->lanes);
     program->registers_per_lane = 22;
-    program->lds_bytes = 4096;
+    program->lds_bytes = (uint32_t)threads * 4;
     program->work_units_total = max_u64(1, bounds_work(k, program));
     kernel_program_loops(program, build->machine, ceil_div(length, block_x));
     program->l2_footprint_bytes = bytes;
@@ -279,7 +292,12 @@ static void bounds_build(struct kernel_build *build, bool tree)
     program->initial_cache = WAVE_CACHE_STATE_PREDECESSOR;
     program->predecessor_bytes = indices * 8;
     program->predecessor = (struct wave_span){ k->indices, (uint32_t)program->predecessor_bytes };
+    uint64_t counter = k->counter;
     kernel_plan_add(build, program, 1);
+    if (!tree || kernel_has_fix(build, KERNEL_FIX_XCD_SWIZZLE)) {
+        kernel_fix_target(build, counter, 8, 8, 8, WAVE_ATOMIC_INT);
+    }
+    build->fixes &= ~(1u << KERNEL_FIX_TREE_REDUCTION);
     kernel_value_per_time(build, bytes * 1e-3, "GB/s");
 }
 
@@ -293,7 +311,7 @@ static void tree_reduction_build(struct kernel_build *build)
     bounds_build(build, true);
 }
 
-#define BOUNDS_HELP "tables (30), batch (65536), bag (7), block_x (32), rate (of invalid indices), indices"
+#define BOUNDS_HELP "tables (30), batch (65536), bag (7), block_x (32), rate (of invalid indices), indices, block (threads, 1024), copies"
 
 const struct kernel_definition bounds_check_kernels[] = {
     { "bounds_check", "per_thread_atomic", "indices against row counts; an atomic per thread that saw a bad one",

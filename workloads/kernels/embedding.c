@@ -17,6 +17,7 @@ struct bag {
     uint64_t bags, length, rows, width, chunks; /* chunks of `lanes` columns */
     uint32_t lanes, element_bytes;
     uint64_t weights, indices, offsets, output, offset2bag, bag_size;      /* forward */
+    struct index_request request;
     uint64_t gradient, order, partial_starts, partial_sums, counts, sorted, run_starts, run_partials, table_gradient;
 };
 
@@ -353,6 +354,7 @@ static struct bag bag_read(struct kernel_build *build)
     k.width = kernel_param_integer(build, "D", 1, 16384);
     k.rows = kernel_param_integer(build, "rows", 1, UINT32_MAX);
     k.element_bytes = kernel_dtype_bytes(kernel_param_dtype(build, "dtype"));
+    k.request = index_request_read(build, INDEX_UNIFORM, INDEX_ZIPF);
     k.chunks = ceil_div(k.width, k.lanes);
     double lookups = (double)k.bags * (double)k.length, row_bytes = (double)k.width * k.element_bytes;
     if (lookups >= 4294967295.0) {
@@ -371,9 +373,9 @@ static void bag_value(struct kernel_build *build, const struct bag *k)
     build->plan->flops = (double)k->bags * (double)k->length * (double)k->width;
 }
 
-static struct index_source *bag_source(const struct bag *k)
+static struct index_source *bag_source(struct kernel_build *build, const struct bag *k)
 {
-    return index_source_create(INDEX_UNIFORM, 1, 1, k->bags, k->length, k->rows, EMBEDDING_SEED);
+    return index_request_open(build, &k->request, 1, k->bags, k->length, k->rows, EMBEDDING_SEED);
 }
 
 static void bag_forward_build(struct kernel_build *build)
@@ -382,11 +384,15 @@ static void bag_forward_build(struct kernel_build *build)
     if (!kernel_params_done(build)) {
         return;
     }
+    struct index_source *source = bag_source(build, &shape);
+    if (source == NULL) {
+        return;
+    }
     struct wave_program *program = kernel_program_create("embedding_bag forward", sizeof(struct bag),
                                                          bag_forward_next);
     struct bag *k = program->context;
     *k = shape;
-    k->source = bag_source(k);
+    k->source = source;
     kernel_program_adopt(program, k->source, index_source_release);
     double lookups = (double)k->bags * (double)k->length, row_bytes = (double)k->width * k->element_bytes;
     k->weights = kernel_program_tensor(program, "table", (double)k->rows * row_bytes);
@@ -473,7 +479,10 @@ static void bag_backward_dense_build(struct kernel_build *build)
     if (!kernel_params_done(build)) {
         return;
     }
-    struct index_source *source = bag_source(&shape);
+    struct index_source *source = bag_source(build, &shape);
+    if (source == NULL) {
+        return;
+    }
     struct run_table *runs = run_table_create(source);
     uint64_t lookups = runs->lookups, most_runs = min_u64(lookups, shape.rows);
     uint64_t most_partials = lookups / PARTIAL + most_runs;
@@ -499,7 +508,7 @@ static void bag_backward_dense_build(struct kernel_build *build)
     bag_value(build, &shape);
 }
 
-#define BAG_HELP "B (bags), L (lookups a bag), D, rows, dtype (float32|float16|bfloat16)"
+#define BAG_HELP "B (bags), L (lookups a bag), D, rows, dtype (float32|float16|bfloat16)" INDEX_HELP
 
 const struct kernel_definition embedding_kernels[] = {
     { "embedding", "bag_forward", "PyTorch embedding_bag, sum", BAG_HELP, bag_forward_build },

@@ -1,20 +1,22 @@
 /* gis: grouped index select. Forward gathers rows, one thread an element; backward scatters gradients, a wave walks 16
  * consecutive rows column by column, with plain atomics or through a cache of two rows in registers. */
-#include "workloads/kernels/index_draw_internal.h"
+#include "workloads/kernels/fix_internal.h"
 
 #define GIS_SEED 11       /* the measuring program's */
 #define ROWS_PER_WAVE 16
 
 struct gis {
+    struct index_source *source;
     uint64_t n, rows, run; /* gathered rows; rows of the table; equal indices in a row */
     uint64_t width;        /* elements of a row, fp32 */
     uint64_t table, indices, gradient;
     uint32_t lanes;
+    uint32_t group;        /* forward by rows: lanes that take a row's piece of as many columns; 0: a thread an element */
 };
 
 static uint64_t gis_row(const struct gis *k, uint64_t i)
 {
-    return splitmix64_at(GIS_SEED, i / k->run) % k->rows;
+    return index_source_row(k->source, 0, i, 0);
 }
 
 /* sm_90: 14 registers; 39 instructions with a division before the index load (149 cycles, seven scoreboard results), 12
@@ -52,6 +54,39 @@ static void gis_forward_next(const struct wave_program *program, const struct wa
         op_span(op, k->gradient + first * 4, (end - first) * 4);
         op->work_units = 1;
     }
+}
+
+/* The library's mapping on wide waves: groups of lanes take pieces of rows, so that a row narrower than its group leaves
+ * lanes idle. The same steps, and as many groups side by side as a wave holds. */
+static void gis_rows_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
+                          struct wave_op *op)
+{
+    const struct gis *k = program->context;
+    (void)window;
+    uint64_t per_row = ceil_div(k->width, k->group), groups = k->lanes / k->group;
+    uint64_t first = wave_index(program, state) * groups, end = min_u64(first + groups, k->n * per_row), lanes = 0;
+    if (first >= end || state->pc == 3) {
+        op_end(op);
+        return;
+    }
+    uint32_t step = state->pc++;
+    op_begin(op, step == 2 ? WAVE_STORE : WAVE_LOAD, step == 0 ? WAVE_NO_WAIT : 0);
+    op_work(op, step == 0 ? 5 : 2, step == 0 ? 34 : step == 1 ? 10 : 2,
+            step == 0 ? 110 + 7 * KERNEL_SPECIAL_CYCLES : step == 2 ? 1 : 0);
+    for (uint64_t piece = first; piece < end; piece++) {
+        uint64_t item = piece / per_row, column = piece % per_row * k->group;
+        uint64_t count = min_u64(k->group, k->width - column);
+        if (step == 0) {
+            op_span(op, k->indices + item * 4, column == 0 || piece == first ? 4 : 0);
+        } else if (step == 1) {
+            op_span(op, k->table + (gis_row(k, item) * k->width + column) * 4, count * 4);
+        } else {
+            op_span(op, k->gradient + (item * k->width + column) * 4, count * 4);
+        }
+        lanes += count;
+    }
+    op_lanes(op, lanes);
+    op->work_units = step == 2 ? 1 : 0;
 }
 
 /* Where a wave stands in backward: trip = column chunk x rows + row. */
@@ -208,22 +243,54 @@ static void gis_build(struct kernel_build *build, enum gis_variant variant)
     uint64_t rows = kernel_param_integer(build, "rows", 1, 1ull << 31);
     uint64_t run = kernel_param_integer_or(build, "run", 1, 1ull << 31, 1, NULL);
     uint64_t n = kernel_param_integer_or(build, "n", ROWS_PER_WAVE, 1ull << 31, 1ull << 21, NULL);
+    struct index_request request = index_request_read(build, INDEX_UNIFORM, INDEX_ZIPF);
+    bool packed = kernel_has_fix(build, KERNEL_FIX_ROW_PACK), wide = build->machine->lanes > 32;
+    bool by_row = false;
+    if (variant == GIS_FORWARD) { /* the measuring program and the library part where a wave is wider than a group of 32 */
+        by_row = kernel_param_choice_or(build, "map", "element|row", wide, wide ? "a wave takes a row's piece of its width, as "
+                                        "the library does; element: a thread an element" : NULL) == 1;
+        if (packed && !by_row && kernel_param_given(build, "map")) {
+            kernel_fail(build, SIM_BAD_ARGUMENT, "fix row-pack changes map=row; map=element leaves no lane idle");
+        }
+    } else {
+        kernel_fix_read_copies(build);
+    }
+    if (run > 1 && (request.file != NULL || request.kind != INDEX_UNIFORM)) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter run=%llu goes with uniform indices alone", (unsigned long long)run);
+    }
     kernel_require_hbm(build, 4.0 * (double)width * ((double)rows + (double)n), "table and gradient");
     if (!kernel_params_done(build)) {
+        return;
+    }
+    struct index_source *source = index_request_open(build, &request, 1, n, 1, rows, GIS_SEED);
+    if (source == NULL) {
+        return;
+    }
+    source->run = run;
+    build->plan->flops = variant == GIS_FORWARD ? 0 : (double)n * (double)width;
+    kernel_value_per_time(build, 2.0 * (double)n * (double)width * 4 * 1e-6, "TB/s");
+    if (kernel_has_fix(build, KERNEL_FIX_SORT_SEGMENT)) {
+        kernel_plan_add_sort_segment(build, source, &(struct segment_shape){ (uint32_t)width, 4, 4, WAVE_ATOMIC_FP32, true });
         return;
     }
     static const wave_next steps[] = { gis_forward_next, gis_atomic_next, gis_cached_next };
     static const char *const names[] = { "gis forward", "gis backward, atomics", "gis backward, two-row cache" };
     struct wave_program *program = kernel_program_create(names[variant], sizeof(struct gis), steps[variant]);
     struct gis *k = program->context;
-    *k = (struct gis){ .n = n, .rows = rows, .run = run, .width = width, .lanes = build->machine->lanes };
+    *k = (struct gis){ .source = source, .n = n, .rows = rows, .run = run, .width = width,
+                       .lanes = build->machine->lanes };
+    kernel_program_adopt(program, source, index_source_release);
     k->table = kernel_program_tensor(program, "table", 4.0 * (double)rows * (double)width);
     k->indices = kernel_program_tensor(program, "indices", 4.0 * (double)n);
     k->gradient = kernel_program_tensor(program, "gradient", 4.0 * (double)n * (double)width);
     if (variant == GIS_FORWARD) {
         program->registers_per_lane = 14;
-        kernel_program_grid(program, n * width, 256, k->lanes);
-        program->work_units_total = ceil_div(n * width, k->lanes);
+        k->group = !by_row ? 0 : packed ? 32 : k->lanes;
+        uint64_t waves = by_row ? ceil_div(n * ceil_div(width, k->group), k->lanes / k->group)
+                                : ceil_div(n * width, k->lanes);
+        program->next = by_row ? gis_rows_next : gis_forward_next;
+        kernel_program_grid(program, by_row ? waves * k->lanes : n * width, 256, k->lanes);
+        program->work_units_total = waves;
     } else {
         /* The grid is sized for whole groups of 16 rows; what its last workgroup has over covers the rest. */
         program->registers_per_lane = 40;
@@ -232,11 +299,12 @@ static void gis_build(struct kernel_build *build, enum gis_variant variant)
         program->work_units_total = walked * ceil_div(width, k->lanes);
         kernel_program_loops(program, build->machine, ROWS_PER_WAVE * ceil_div(width, k->lanes));
         program->flops = (double)walked * (double)width;
-        build->plan->flops = program->flops;
+        program->workgroups_differ = k->source->kind != INDEX_UNIFORM;
     }
     program->l2_footprint_bytes = 4.0 * (double)width * ((double)min_u64(rows, ceil_div(n, run)) + (double)n);
+    uint64_t table = k->table;
     kernel_plan_add(build, program, 1);
-    kernel_value_per_time(build, 2.0 * (double)n * (double)width * 4 * 1e-6, "TB/s");
+    kernel_fix_target(build, table, 4.0 * (double)rows * (double)width, 4, 4, WAVE_ATOMIC_FP32);
 }
 
 static void forward_build(struct kernel_build *build)
@@ -286,13 +354,14 @@ static void backward_sorted_build(struct kernel_build *build)
     kernel_value_per_time(build, 2.0 * (double)n * (double)width * 4 * 1e-6, "TB/s");
 }
 
-#define GIS_HELP "D (fp32 elements of a row), rows (of the table), run (equal indices in a row, 1), n (2^21)"
+#define GIS_SHAPE "D (fp32 elements of a row), rows (of the table), run (equal indices in a row, 1), n (2^21)"
+#define GIS_HELP GIS_SHAPE ", map (forward: element|row)" INDEX_HELP
 
 const struct kernel_definition gis_kernels[] = {
     { "gis", "forward", "gather n rows, one thread an element", GIS_HELP, forward_build },
     { "gis", "backward_atomic", "scatter-add n gradients, an atomic per row and column", GIS_HELP,
       backward_atomic_build },
     { "gis", "backward_cached", "the same through a cache of two rows per column", GIS_HELP, backward_cached_build },
-    { "gis", "backward_sorted", "the same sorted: a wave per distinct row, no atomics", GIS_HELP, backward_sorted_build },
+    { "gis", "backward_sorted", "the same sorted: a wave per distinct row, no atomics", GIS_SHAPE, backward_sorted_build },
     { .suite = NULL },
 };

@@ -122,7 +122,82 @@ struct index_source *index_source_create(enum index_kind kind, double alpha, uin
     if (kind == INDEX_FBGEMM_ZIPF) {
         fill_pool(source);
     }
+    if (kind == INDEX_ZIPF_BOUNDED) {
+        zipf_init(&source->bounded, alpha, rows);
+    }
     return source;
+}
+
+/* A stride near the golden section of `count` and coprime to it: positions that follow each other land far apart, and
+ * each is met once in `count`. */
+static uint64_t scattering_stride(uint64_t count)
+{
+    uint64_t stride = (uint64_t)((double)count * 0.6180339887) | 1;
+    for (;; stride += 2) {
+        uint64_t a = stride, b = count;
+        while (b != 0) {
+            uint64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1) {
+            return stride % count == 0 ? 1 : stride % count;
+        }
+    }
+}
+
+__extension__ typedef unsigned __int128 wide_product;
+
+static uint64_t scattered(uint64_t at, uint64_t stride, uint64_t count)
+{
+    return (uint64_t)((wide_product)(at % count) * stride % count);
+}
+
+struct index_source *index_source_of_classes(struct index_class *classes, uint64_t count, bool scatter, uint64_t tables,
+                                             uint64_t bags, uint64_t length, uint64_t rows)
+{
+    struct index_source *source = index_source_create(INDEX_UNIFORM, 1, tables, bags, length, rows, 1);
+    source->kind = INDEX_COUNTS;
+    source->classes = classes;
+    source->class_count = count;
+    source->class_ends = checked(calloc(count, sizeof *source->class_ends));
+    uint64_t end = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        end += classes[i].rows * classes[i].lookups;
+        source->class_ends[i] = end;
+    }
+    SIM_ASSERT(end > 0, "classes without a lookup");
+    source->class_lookups = end;
+    source->class_stride = scattering_stride(end);
+    source->row_stride = scatter ? scattering_stride(rows) : 1;
+    return source;
+}
+
+struct index_source *index_source_of_trace(uint32_t *trace, uint64_t count, uint64_t tables, uint64_t bags,
+                                           uint64_t length, uint64_t rows)
+{
+    struct index_source *source = index_source_create(INDEX_UNIFORM, 1, tables, bags, length, rows, 1);
+    source->kind = INDEX_TRACE;
+    source->trace = trace;
+    source->trace_count = count;
+    return source;
+}
+
+static uint64_t counted_row(const struct index_source *source, uint64_t flat)
+{
+    uint64_t slot = scattered(flat, source->class_stride, source->class_lookups), low = 0, high = source->class_count;
+    while (low < high) { /* first class that ends beyond the slot */
+        uint64_t middle = (low + high) / 2;
+        if (source->class_ends[middle] > slot) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    const struct index_class *class = &source->classes[low];
+    uint64_t within = slot - (source->class_ends[low] - class->rows * class->lookups);
+    uint64_t row = class->first_row + within / class->lookups;
+    return source->row_stride > 1 ? scattered(row, source->row_stride, source->rows) : row;
 }
 
 struct index_source *index_source_share(struct index_source *source)
@@ -137,6 +212,9 @@ void index_source_release(void *memory)
     if (source != NULL && --source->users == 0) {
         free(source->zipf);
         free(source->pool);
+        free(source->classes);
+        free(source->class_ends);
+        free(source->trace);
         free(source);
     }
 }
@@ -144,7 +222,20 @@ void index_source_release(void *memory)
 uint64_t index_source_row(const struct index_source *source, uint64_t table, uint64_t bag, uint64_t place)
 {
     uint64_t flat = (table * source->bags + bag) * source->length + place;
+    if (source->hot_share > 0 &&
+        (double)(splitmix64_at(source->seed - 1, flat) >> 11) * 0x1.0p-53 < source->hot_share) {
+        return 0;
+    }
     switch (source->kind) {
+    case INDEX_ZIPF_BOUNDED: {
+        struct rng rng;
+        rng_init_at(&rng, source->seed, flat);
+        return zipf_draw(&source->bounded, &rng) - 1;
+    }
+    case INDEX_COUNTS:
+        return counted_row(source, flat);
+    case INDEX_TRACE:
+        return source->trace[flat % source->trace_count];
     case INDEX_UNIFORM:
         return splitmix64_at(source->seed, source->run > 1 ? flat / source->run : flat) % source->rows;
     case INDEX_UNIFORM_DISTINCT: {

@@ -3,6 +3,7 @@
  * backward and sort of one plan see the same indices. */
 #ifndef WORKLOADS_KERNELS_INDEX_DRAW_INTERNAL_H
 #define WORKLOADS_KERNELS_INDEX_DRAW_INTERNAL_H
+#include "sim/core/rng.h"
 #include "workloads/kernels/kernels_internal.h"
 
 enum index_kind {
@@ -12,6 +13,16 @@ enum index_kind {
                                rows has 0.015 such pairs) */
     INDEX_ZIPF,             /* numpy's unbounded Zipf modulo rows */
     INDEX_FBGEMM_ZIPF,      /* per bag 3 L Zipf draws modulo rows, of which the L smallest distinct, ascending */
+    INDEX_ZIPF_BOUNDED,     /* Zipf on the table's rows alone, any alpha >= 0 */
+    INDEX_COUNTS,           /* so many lookups of so many rows, from a file: met in a scattered order, exact where the kernel
+                               has as many lookups as the file */
+    INDEX_TRACE             /* rows in the order of a file, again from its start when it is short */
+};
+
+/* `rows` rows with `lookups` each; file order. */
+struct index_class {
+    uint64_t rows, lookups;
+    uint64_t first_row;     /* of the table */
 };
 
 #define INDEX_ZIPF_HEAD 4096
@@ -37,6 +48,14 @@ struct index_source {
     uint32_t *pool;          /* INDEX_FBGEMM_ZIPF: the real bags of one table, [pool_bags][length]; other tables take the
                                 same bags in another order */
     uint64_t pool_bags;
+    double hot_share;        /* of the lookups that go to row 0 instead; 0: none */
+    struct zipf bounded;     /* INDEX_ZIPF_BOUNDED */
+    uint64_t class_count, class_lookups, class_stride; /* INDEX_COUNTS: stride of the scattered order */
+    struct index_class *classes;
+    uint64_t *class_ends;    /* [class_count]: lookups of all classes up to it */
+    uint64_t row_stride;     /* that scatters the classes' rows over the table; 1: as they are */
+    uint64_t trace_count;    /* INDEX_TRACE */
+    uint32_t *trace;
     uint32_t users;          /* programs that hold it */
 };
 
@@ -47,6 +66,31 @@ struct index_source *index_source_create(enum index_kind kind, double alpha, uin
                                          uint64_t length, uint64_t rows, uint64_t seed);
 struct index_source *index_source_share(struct index_source *source);
 void index_source_release(void *source); /* freed when the last user lets go */
+
+/* Takes `classes` [count], which must have at least one lookup; rows are numbered from each class's first_row, or, when
+ * `scatter`, dealt over the table. */
+struct index_source *index_source_of_classes(struct index_class *classes, uint64_t count, bool scatter, uint64_t tables,
+                                             uint64_t bags, uint64_t length, uint64_t rows);
+/* Takes `trace` [count], count > 0. */
+struct index_source *index_source_of_trace(uint32_t *trace, uint64_t count, uint64_t tables, uint64_t bags,
+                                           uint64_t length, uint64_t rows);
+
+/* ---- what a user may say of the indices (index_input.c) */
+
+struct index_request {
+    enum index_kind kind;
+    double alpha, hot_share;
+    const char *file, *block; /* file: NULL or a trace, counts or locality statistics; block: of the statistics */
+};
+
+/* Reads generator (default `kind`), alpha (default: as the kernel's table has it), hot_share, index_file, index_block.
+ * Without a generator, alpha above 1 takes `skewed` and any other alpha but 1 and 0 a bounded Zipf. */
+struct index_request index_request_read(struct kernel_build *build, enum index_kind kind, enum index_kind skewed);
+#define INDEX_HELP ", generator (uniform|uniform_distinct|zipf|fbgemm_zipf), alpha, hot_share (of lookups on row 0), " \
+                   "index_file (one index a line; row,count; lookups,rows; or locality statistics), index_block"
+/* The source asked for; NULL (and an error in `build`) when a file is wrong. `seed` as the measuring program's. */
+struct index_source *index_request_open(struct kernel_build *build, const struct index_request *request, uint64_t tables,
+                                        uint64_t bags, uint64_t length, uint64_t rows, uint64_t seed);
 
 /* The row of lookup `place` of bag `bag` of table `table`. */
 uint64_t index_source_row(const struct index_source *source, uint64_t table, uint64_t bag, uint64_t place);

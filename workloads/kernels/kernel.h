@@ -16,6 +16,7 @@ struct kernel_machine {
     uint32_t lds_bytes_per_workgroup_max;
     double matrix_flops_per_cycle[WAVE_DTYPES]; /* per unit; 0: not native */
     double core_mhz;       /* for kernels whose result is in cycles */
+    uint32_t dispatch_dies; /* dies that workgroups are dealt over one after the other (XCDs); 0 or 1: not so */
     uint32_t multicast_units; /* neighbouring units that one load can serve (thread-block clusters); 0 or 1: none */
 };
 

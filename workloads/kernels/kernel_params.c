@@ -199,6 +199,17 @@ bool kernel_param_given(struct kernel_build *build, const char *key)
     return ask(build, key) != NULL;
 }
 
+const char *kernel_param_peek(const struct kernel_build *build, const char *key)
+{
+    return params_find(build->params, key);
+}
+
+const char *kernel_param_text_or(struct kernel_build *build, const char *key, const char *value)
+{
+    const char *text = ask(build, key);
+    return text != NULL ? text : value;
+}
+
 /* Numbers in messages as a person writes them: no exponent below a million of millions. */
 static const char *number_text(double value, char text[32])
 {

@@ -1,4 +1,4 @@
-#include "workloads/kernels/kernels_internal.h"
+#include "workloads/kernels/fix_internal.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +133,9 @@ enum sim_status kernel_plan_create(const char *suite, const char *kernel, const 
     struct kernel_build build = {
         .definition = definition, .params = params, .machine = machine, .plan = plan, .error = error
     };
+    kernel_fixes_read(&build);
     definition->build(&build);
+    kernel_fixes_apply(&build);
     if (build.status != SIM_OK) {
         kernel_plan_destroy(plan);
         return build.status;

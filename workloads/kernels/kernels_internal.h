@@ -28,6 +28,18 @@ extern const struct kernel_definition dense_pointwise_kernels[], dense_reduction
 /* ---- reading parameters ---------------------------------------------------------------------------------------
  * The first error sticks: later reads return their minimum (or default) and change nothing, so a build function reads
  * everything it needs, then says `if (!kernel_params_done(build)) return;` before it computes or allocates. */
+
+/* What a fix must know of a program that adds to memory (fix_internal.h). */
+struct kernel_scatter {
+    bool known;
+    size_t launch;     /* of the plan */
+    uint64_t address;  /* of the tensor added to */
+    double bytes;
+    uint32_t row_bytes, element_bytes;
+    enum wave_atomic_type type;
+    uint32_t copies;   /* asked for by the user; 0: not */
+};
+
 struct kernel_build {
     const struct kernel_definition *definition;
     const struct kernel_params *params;
@@ -38,6 +50,8 @@ struct kernel_build {
     size_t asked_count;
     const char *asked[40]; /* keys read so far: what is valid */
     bool done;
+    uint32_t fixes; /* 1 << enum kernel_fix */
+    struct kernel_scatter scatter;
 };
 
 bool kernel_param_given(struct kernel_build *build, const char *key); /* counts the key as known */
@@ -46,6 +60,11 @@ bool kernel_param_given(struct kernel_build *build, const char *key); /* counts 
 uint64_t kernel_param_integer(struct kernel_build *build, const char *key, uint64_t min, uint64_t max);
 double kernel_param_real(struct kernel_build *build, const char *key, double min, double max);
 int kernel_param_choice(struct kernel_build *build, const char *key, const char *choices); /* index in "fp32|fp16" */
+
+/* The text of `key`, borrowed, or NULL; does not count the key as known. */
+const char *kernel_param_peek(const struct kernel_build *build, const char *key);
+/* The text of `key`, borrowed, or `value`. */
+const char *kernel_param_text_or(struct kernel_build *build, const char *key, const char *value);
 
 /* Optional values with a documented one. When the default is taken and `why` is not NULL, the plan notes
  * "key = value (range): why" as an assumption; NULL is for conventions that assume nothing (an offset of 0). */

@@ -1,26 +1,24 @@
-/* scatter: PyTorch's index_add (atomics), index_select (a workgroup a row), and a histogram. */
-#include "workloads/kernels/kernels_internal.h"
+/* scatter: PyTorch's index_add (atomics) and the operators that run the same kernel, index_select (a workgroup a row), and a
+ * histogram. */
+#include "workloads/kernels/fix_internal.h"
 
 #define SCATTER_SEED 17
 
 /* What index_add and histogram share: n items, each going to one of `rows` targets. */
 struct scatter {
-    uint64_t n, rows, width;      /* width: fp32 elements of a row, 1 in a histogram */
+    struct index_source *drawn;   /* the row of each item */
+    uint64_t n, rows, width;      /* width: elements of a row, 1 in a histogram */
     uint64_t threads, trips;      /* of the grid; of its longest wave */
-    double hot_share;             /* of the items that go to row 0; the others are uniform */
     uint64_t target, source, indices;
-    uint32_t lanes, block;
+    uint32_t lanes, block, element_bytes;
     uint8_t flags;                /* enum wave_atomic_flags */
+    uint8_t type;                 /* enum wave_atomic_type */
     bool private_bins;
 };
 
 static uint64_t scatter_row(const struct scatter *k, uint64_t i)
 {
-    uint64_t bits = splitmix64_at(SCATTER_SEED, i);
-    if (k->hot_share > 0 && (double)(bits >> 11) * 0x1.0p-53 < k->hot_share) {
-        return 0;
-    }
-    return splitmix64_at(SCATTER_SEED + 1, i) % k->rows;
+    return index_source_row(k->drawn, 0, i, 0);
 }
 
 /* Items of the wave's trip: [*first, *first + count). */
@@ -71,21 +69,23 @@ static void index_add_next(const struct wave_program *program, const struct wave
     case 2:
         op_begin(op, WAVE_LOAD, 0);
         op_work(op, 3, 26, 100 + 4 * KERNEL_SPECIAL_CYCLES);
-        op_span(op, k->source + first * 4, count * 4);
+        op_span(op, k->source + first * k->element_bytes, count * k->element_bytes);
         return;
     default:
         op_begin(op, WAVE_ATOMIC, 0);
-        op_work(op, 2, 6, 11);
-        op->atomic_type = WAVE_ATOMIC_FP32;
+        op_work(op, k->element_bytes == 2 ? 4 : 2, k->element_bytes == 2 ? 12 : 6, k->element_bytes == 2 ? 28 : 11);
+        op->atomic_type = k->type;
         op->atomic_flags = k->flags;
-        op->element_bytes = 4;
+        op->element_bytes = (uint8_t)k->element_bytes;
         if (row == last) {
-            op_span(op, k->target + (scatter_row(k, row) * k->width + first - row * k->width) * 4, count * 4);
+            op_span(op, k->target + (scatter_row(k, row) * k->width + first - row * k->width) * k->element_bytes,
+                    count * k->element_bytes);
         } else { /* rows of one wave may be the same one */
             op->lane_count = (uint32_t)count;
             for (uint64_t e = 0; e < count; e++) {
                 uint64_t at = first + e;
-                op->lane_address[e] = k->target + (scatter_row(k, at / k->width) * k->width + at % k->width) * 4;
+                op->lane_address[e] = k->target + (scatter_row(k, at / k->width) * k->width + at % k->width) *
+                                                      k->element_bytes;
             }
         }
         op->work_units = 1;
@@ -103,13 +103,10 @@ static uint8_t scatter_flags(struct kernel_build *build)
 
 static struct scatter scatter_read(struct kernel_build *build, bool histogram)
 {
-    struct scatter k = { .lanes = build->machine->lanes };
+    struct scatter k = { .lanes = build->machine->lanes, .element_bytes = 4, .type = WAVE_ATOMIC_FP32 };
     k.n = kernel_param_integer(build, "n", 1, 1ull << 32);
     k.width = histogram ? 1 : kernel_param_integer(build, "D", 1, 65536);
     k.rows = kernel_param_integer(build, "rows", 1, 1ull << 32);
-    if (!histogram) {
-        kernel_param_choice_or(build, "dtype", "fp32|float32", 0, NULL);
-    }
     return k;
 }
 
@@ -122,36 +119,60 @@ static void scatter_grid(struct kernel_build *build, struct wave_program *progra
     program->trips_per_wave = max_u64(1, total / k->threads);
 }
 
+/* index_add, index_put with accumulation, scatter_add and the gradient of a small embedding table run one and the same
+ * kernel. 16-bit elements: each lane's addition goes by the packed atomic on its pair of elements, with a zero beside it. */
 static void index_add_build(struct kernel_build *build)
 {
     struct scatter shape = scatter_read(build, false);
-    shape.hot_share = kernel_param_real_or(build, "hot_share", 0, 1, 0, NULL);
+    uint32_t type = (uint32_t)kernel_param_choice_or(build, "dtype", "fp32|fp16|bf16|float32|float16|bfloat16", 0, NULL) % 3;
+    struct index_request request = index_request_read(build, INDEX_UNIFORM, INDEX_ZIPF);
     shape.flags = scatter_flags(build);
     shape.block = 128;
-    double source_bytes = 4.0 * (double)shape.n * (double)shape.width;
-    double target_bytes = 4.0 * (double)shape.rows * (double)shape.width;
+    kernel_fix_read_copies(build);
+    if (type != 0) {
+        shape.element_bytes = 2;
+        shape.type = WAVE_ATOMIC_PACKED16;
+    }
+    double source_bytes = (double)shape.element_bytes * (double)shape.n * (double)shape.width;
+    double target_bytes = (double)shape.element_bytes * (double)shape.rows * (double)shape.width;
     kernel_require_hbm(build, source_bytes + target_bytes, "source and target");
     if (!kernel_params_done(build)) {
+        return;
+    }
+    struct index_source *drawn = index_request_open(build, &request, 1, shape.n, 1, shape.rows, SCATTER_SEED + 1);
+    if (drawn == NULL) {
+        return;
+    }
+    build->plan->flops = (double)shape.n * (double)shape.width;
+    kernel_value_per_time(build, 2 * source_bytes * 1e-6, "TB/s");
+    if (kernel_has_fix(build, KERNEL_FIX_SORT_SEGMENT)) {
+        kernel_plan_add_sort_segment(build, drawn,
+                                     &(struct segment_shape){ (uint32_t)shape.width, shape.element_bytes, 8,
+                                                              (enum wave_atomic_type)shape.type, true });
         return;
     }
     struct wave_program *program = kernel_program_create("index_add", sizeof(struct scatter), index_add_next);
     struct scatter *k = program->context;
     *k = shape;
+    k->drawn = drawn;
+    kernel_program_adopt(program, drawn, index_source_release);
     k->target = kernel_program_tensor(program, "target", target_bytes);
     k->source = kernel_program_tensor(program, "source", source_bytes);
     k->indices = kernel_program_tensor(program, "indices", 8.0 * (double)k->n);
     program->registers_per_lane = 32;
     scatter_grid(build, program, k, k->n * k->width);
-    program->flops = (double)k->n * (double)k->width;
-    build->plan->flops = program->flops;
+    program->flops = build->plan->flops;
+    uint64_t target = k->target;
     kernel_plan_add(build, program, 1);
-    kernel_value_per_time(build, 2 * source_bytes * 1e-6, "TB/s");
+    kernel_fix_target(build, target, target_bytes, shape.element_bytes, shape.element_bytes,
+                      (enum wave_atomic_type)shape.type);
 }
 
 /* ---- index_select: a workgroup an index, 16 bytes a lane ---- */
 
 struct row_select {
-    uint64_t n, rows, row_bytes, row_groups; /* row_groups: workgroups a row (grid.y) */
+    struct index_source *drawn;
+    uint64_t n, row_bytes, row_groups; /* row_groups: workgroups a row (grid.y) */
     uint64_t target, source, indices;
     uint32_t lanes, block;
 };
@@ -179,7 +200,7 @@ static void row_select_next(const struct wave_program *program, const struct wav
         }
         op_begin(op, WAVE_LOAD, 0);
         op_work(op, 8, 45, 116 + 4 * KERNEL_SPECIAL_CYCLES);
-        op_span(op, k->source + splitmix64_at(SCATTER_SEED + 1, index) % k->rows * k->row_bytes + lane_first, bytes);
+        op_span(op, k->source + index_source_row(k->drawn, 0, index, 0) * k->row_bytes + lane_first, bytes);
         op_lanes(op, ceil_div(bytes, 16));
         return;
     case 2:
@@ -201,6 +222,8 @@ static void row_select_next(const struct wave_program *program, const struct wav
 static void index_select_build(struct kernel_build *build)
 {
     struct scatter shape = scatter_read(build, false);
+    kernel_param_choice_or(build, "dtype", "fp32|float32", 0, NULL);
+    struct index_request request = index_request_read(build, INDEX_UNIFORM, INDEX_ZIPF);
     double out_bytes = 4.0 * (double)shape.n * (double)shape.width;
     double table_bytes = 4.0 * (double)shape.rows * (double)shape.width;
     if (shape.width % 4 != 0) {
@@ -211,9 +234,14 @@ static void index_select_build(struct kernel_build *build)
     if (!kernel_params_done(build)) {
         return;
     }
+    struct index_source *drawn = index_request_open(build, &request, 1, shape.n, 1, shape.rows, SCATTER_SEED + 1);
+    if (drawn == NULL) {
+        return;
+    }
     struct wave_program *program = kernel_program_create("index_select", sizeof(struct row_select), row_select_next);
     struct row_select *k = program->context;
-    *k = (struct row_select){ .n = shape.n, .rows = shape.rows, .row_bytes = shape.width * 4, .lanes = shape.lanes };
+    *k = (struct row_select){ .drawn = drawn, .n = shape.n, .row_bytes = shape.width * 4, .lanes = shape.lanes };
+    kernel_program_adopt(program, drawn, index_source_release);
     uint64_t threads = ceil_div(ceil_div(k->row_bytes, 16), k->lanes) * k->lanes;
     k->block = (uint32_t)min_u64(256, threads);
     k->row_groups = ceil_div(k->row_bytes, k->block * 16ull);
@@ -244,7 +272,7 @@ static void histogram_next(const struct wave_program *program, const struct wave
         if (k->private_bins) {
             op_begin(op, WAVE_BARRIER, WAVE_NO_WAIT);
             op_work(op, 6, 12, 54);
-            op->lds_bytes = (uint32_t)(k->rows * 4 * k->lanes / k->block);
+            op->lds_bytes = (uint32_t)(k->rows * k->element_bytes * k->lanes / k->block);
             return;
         }
         __attribute__((fallthrough));
@@ -280,10 +308,10 @@ static void histogram_next(const struct wave_program *program, const struct wave
         }
         op->atomic_type = WAVE_ATOMIC_INT;
         op->atomic_flags = k->flags;
-        op->element_bytes = 4;
+        op->element_bytes = (uint8_t)k->element_bytes;
         op->lane_count = (uint32_t)count;
         for (uint64_t e = 0; e < count; e++) {
-            op->lane_address[e] = k->target + scatter_row(k, first + e) * 4;
+            op->lane_address[e] = k->target + scatter_row(k, first + e) * k->element_bytes;
         }
         return;
     default: {
@@ -295,11 +323,11 @@ static void histogram_next(const struct wave_program *program, const struct wave
         count = min_u64(k->lanes, k->rows - bin);
         op_begin(op, WAVE_ATOMIC, WAVE_NO_WAIT);
         op_work(op, 3, 4, 12 + 33);
-        op->lds_bytes = (uint32_t)count * 4;
+        op->lds_bytes = (uint32_t)count * k->element_bytes;
         op->atomic_type = WAVE_ATOMIC_INT;
         op->atomic_flags = k->flags;
-        op->element_bytes = 4;
-        op_span(op, k->target + bin * 4, count * 4);
+        op->element_bytes = (uint8_t)k->element_bytes;
+        op_span(op, k->target + bin * k->element_bytes, count * k->element_bytes);
         op_lanes(op, count);
     }
     }
@@ -308,37 +336,59 @@ static void histogram_next(const struct wave_program *program, const struct wave
 static void histogram_build(struct kernel_build *build)
 {
     struct scatter shape = scatter_read(build, true);
-    shape.hot_share = kernel_param_real_or(build, "hot_share", 0, 1, 0, NULL);
+    struct index_request request = index_request_read(build, INDEX_UNIFORM, INDEX_ZIPF);
     shape.flags = scatter_flags(build);
     shape.private_bins = kernel_param_choice_or(build, "bins", "global|private", 0, NULL) == 1;
+    shape.element_bytes = kernel_param_choice_or(build, "counter", "u32|u64", 0, NULL) == 1 ? 8 : 4;
+    shape.type = WAVE_ATOMIC_INT;
     shape.block = 256;
-    kernel_require_hbm(build, 4.0 * ((double)shape.n + (double)shape.rows), "values and counters");
+    kernel_fix_read_copies(build);
+    if (shape.private_bins && build->fixes != 0) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter bins=private is fix privatise already: give one of them");
+    }
+    double counter_bytes = (double)shape.element_bytes * (double)shape.rows;
+    kernel_require_hbm(build, 4.0 * (double)shape.n + counter_bytes, "values and counters");
     if (shape.private_bins) {
-        kernel_require_lds(build, shape.rows * 4);
+        kernel_require_lds(build, shape.rows * shape.element_bytes);
     }
     if (!kernel_params_done(build)) {
+        return;
+    }
+    struct index_source *drawn = index_request_open(build, &request, 1, shape.n, 1, shape.rows, SCATTER_SEED + 1);
+    if (drawn == NULL) {
+        return;
+    }
+    kernel_value_per_time(build, (double)shape.n * 1e-3, "Gop/s");
+    if (kernel_has_fix(build, KERNEL_FIX_SORT_SEGMENT)) {
+        kernel_plan_add_sort_segment(build, drawn, &(struct segment_shape){ 1, shape.element_bytes, 4, WAVE_ATOMIC_INT, false });
         return;
     }
     struct wave_program *program = kernel_program_create("histogram", sizeof(struct scatter), histogram_next);
     struct scatter *k = program->context;
     *k = shape;
-    k->target = kernel_program_tensor(program, "counters", 4.0 * (double)k->rows);
+    k->drawn = drawn;
+    kernel_program_adopt(program, drawn, index_source_release);
+    k->target = kernel_program_tensor(program, "counters", counter_bytes);
     k->source = kernel_program_tensor(program, "values", 4.0 * (double)k->n);
     program->registers_per_lane = 24;
-    program->lds_bytes = shape.private_bins ? (uint32_t)(shape.rows * 4) : 0;
+    program->lds_bytes = shape.private_bins ? (uint32_t)counter_bytes : 0;
     scatter_grid(build, program, k, k->n);
+    uint64_t target = k->target;
     kernel_plan_add(build, program, 1);
-    kernel_value_per_time(build, (double)k->n * 1e-3, "Gop/s");
+    kernel_fix_target(build, target, counter_bytes, shape.element_bytes, shape.element_bytes, WAVE_ATOMIC_INT);
 }
 
-#define ATOMIC_HELP ", hot_share (of items on one row, 0), kind (native|cas), order (relaxed|acq_rel)"
+#define ATOMIC_HELP ", kind (native|cas), order (relaxed|acq_rel), copies" INDEX_HELP
+#define ADD_HELP "n, D (elements of a row), rows, dtype (fp32|fp16|bf16)" ATOMIC_HELP
 
 const struct kernel_definition scatter_kernels[] = {
-    { "scatter", "index_add", "rows of a source added to random rows by fp32 atomics",
-      "n, D (fp32 elements), rows, dtype (fp32)" ATOMIC_HELP, index_add_build },
-    { "scatter", "index_select", "random rows copied, a workgroup a row", "n, D (fp32 elements), rows, dtype (fp32)",
-      index_select_build },
+    { "scatter", "index_add", "rows of a source added to random rows by atomics", ADD_HELP, index_add_build },
+    { "scatter", "index_put", "the same under accumulation", ADD_HELP, index_add_build },
+    { "scatter", "scatter_add", "the same by element indices of a row", ADD_HELP, index_add_build },
+    { "embedding", "backward_atomic", "the gradient of a small table, by the same kernel", ADD_HELP, index_add_build },
+    { "scatter", "index_select", "random rows copied, a workgroup a row",
+      "n, D (fp32 elements), rows, dtype (fp32)" INDEX_HELP, index_select_build },
     { "scatter", "histogram", "values counted by integer atomics",
-      "n, rows (counters), bins (global|private: in shared memory first)" ATOMIC_HELP, histogram_build },
+      "n, rows (counters), bins (global|private: in shared memory first), counter (u32|u64)" ATOMIC_HELP, histogram_build },
     { .suite = NULL },
 };

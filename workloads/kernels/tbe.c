@@ -1,16 +1,18 @@
 /* tbe: table-batched embedding bags as the measuring program writes them: a wave per bag, sum pooling; backward by
  * atomics, or sorted: a radix sort of (row, bag) pairs and then a wave per distinct row, which walks its lookups one
  * after the other, so that the hottest row bounds the kernel. */
-#include "workloads/kernels/index_draw_internal.h"
+#include "workloads/kernels/fix_internal.h"
 
 #define TBE_SEED 5 /* the measuring program's */
 #define THREADS 256
+#define ROW_GROUP 32 /* lanes that a bag keeps under fix row-pack */
 
 struct tbe {
     struct index_source *source;
     struct run_table *runs; /* sorted backward only */
     uint64_t tables, bags, length, rows;
-    uint32_t width, element_bytes, row_bytes, lanes, chunk; /* chunk: bytes that all lanes read at 16 B each */
+    uint32_t width, element_bytes, row_bytes, lanes, chunk; /* chunk: bytes that a bag's lanes read at 16 B each */
+    uint32_t together;                                     /* forward: bags side by side in a wave */
     uint64_t weights, indices, output;                     /* output: of forward; the gradient in backward */
     uint64_t segments, keys, values;                       /* sorted backward */
 };
@@ -32,7 +34,14 @@ static void tbe_span(const struct tbe *k, struct wave_op *op, uint64_t address)
     for (uint32_t at = 0; at < k->row_bytes; at += k->chunk) {
         op_span_apart(op, address + at, min_u64(k->chunk, k->row_bytes - at));
     }
-    op_lanes(op, min_u64(k->lanes, ceil_div(k->row_bytes, 16)));
+    op_lanes(op, min_u64(k->lanes, op->lanes_active + ceil_div(k->row_bytes, 16)));
+}
+
+/* Bags of the wave: [*first, end) over all tables. */
+static uint64_t tbe_bags(const struct tbe *k, uint64_t wave, uint64_t *first)
+{
+    *first = wave * k->together;
+    return min_u64(*first + k->together, k->tables * k->bags);
 }
 
 static void tbe_lookups(const struct tbe *k, uint64_t table, uint64_t bag, uint64_t first, uint64_t count,
@@ -69,8 +78,8 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
     bool half = k->element_bytes == 2;
     const struct forward_group *groups = half ? fp16_groups : fp32_groups;
     uint32_t group_count = half ? 3 : 2;
-    uint64_t wave = wave_index(program, state), table = wave / k->bags, bag = wave % k->bags;
-    if (wave >= k->tables * k->bags) {
+    uint64_t first, end = tbe_bags(k, wave_index(program, state), &first);
+    if (first >= end) {
         op_end(op);
         return;
     }
@@ -87,7 +96,9 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
         if (state->trip >= limit) {
             op_begin(op, WAVE_STORE, 0);
             op_work(op, half ? 16 : 10, half ? 113 : 45, half ? 127 : 51);
-            tbe_span(k, op, tbe_output_address(k, table, bag));
+            for (uint64_t bag = first; bag < end; bag++) {
+                tbe_span(k, op, tbe_output_address(k, bag / k->bags, bag % k->bags));
+            }
             state->pc = FORWARD_END;
             return;
         }
@@ -100,7 +111,9 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
             op_work(op, half ? 4 : 2, half ? 45 : 21, half ? 26 : 13);
         }
         for (uint64_t i = 0; i < state->r[0]; i++) {
-            op_span_apart(op, k->indices + (wave * k->length + state->trip + i) * 4, 4);
+            for (uint64_t bag = first; bag < end; bag++) { /* one instruction */
+                op_span_apart(op, k->indices + (bag * k->length + state->trip + i) * 4, 4);
+            }
         }
         op_lanes(op, k->lanes);
         state->pc = FORWARD_ROWS;
@@ -110,9 +123,11 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
         struct forward_group group = unrolled ? groups[state->r[1]] : (struct forward_group){ 0, 1, 2, 10, 26 };
         op_begin(op, WAVE_LOAD, 0);
         op_work(op, group.issue, group.valu, group.latency);
-        tbe_lookups(k, table, bag, state->trip + group.first, group.count, op);
+        for (uint64_t bag = first; bag < end; bag++) {
+            tbe_lookups(k, bag / k->bags, bag % k->bags, state->trip + group.first, group.count, op);
+        }
         state->r[1]++;
-        op->work_units = group.count;
+        op->work_units = (uint32_t)(group.count * (end - first));
         if (!unrolled || state->r[1] == group_count) {
             state->trip += state->r[0];
             state->pc = FORWARD_INDICES;
@@ -290,8 +305,8 @@ static void tbe_sorted_next(const struct wave_program *program, const struct wav
 
 struct tbe_shape {
     uint64_t bags, tables, length, width, rows;
-    double alpha;
     uint32_t element_bytes;
+    struct index_request request;
 };
 
 #define INDEX_BYTES 4
@@ -308,8 +323,9 @@ static struct tbe_shape tbe_read(struct kernel_build *build)
     shape.tables = kernel_param_integer(build, "T", 1, 100000);
     shape.length = kernel_param_integer(build, "L", 1, 1ull << 20);
     shape.width = kernel_param_integer(build, "D", 4, 2048);
-    shape.rows = kernel_param_integer(build, "rows", 1, UINT32_MAX);
-    shape.alpha = kernel_param_real_or(build, "alpha", 0, 8, 1, "uniform indices; above 1 Zipf modulo rows");
+    shape.rows = kernel_param_integer_or(build, "rows", 1, UINT32_MAX, 10000000, "the study does not say; public command "
+                                         "lines of this case have 1e6 to 1e7");
+    shape.request = index_request_read(build, INDEX_UNIFORM, INDEX_ZIPF);
     static const uint32_t bytes[] = { 4, 2 };
     shape.element_bytes = bytes[kernel_param_choice_or(build, "prec", "fp32|fp16", 0, "the study's tables vary")];
     uint32_t row_bytes = (uint32_t)shape.width * shape.element_bytes;
@@ -328,10 +344,9 @@ static struct tbe_shape tbe_read(struct kernel_build *build)
     return shape;
 }
 
-static struct index_source *tbe_source(const struct tbe_shape *shape)
+static struct index_source *tbe_source(struct kernel_build *build, const struct tbe_shape *shape)
 {
-    return index_source_create(shape->alpha > 1 ? INDEX_ZIPF : INDEX_UNIFORM, shape->alpha, shape->tables, shape->bags,
-                               shape->length, shape->rows, TBE_SEED);
+    return index_request_open(build, &shape->request, shape->tables, shape->bags, shape->length, shape->rows, TBE_SEED);
 }
 
 /* A program over the tables; takes one hold of `source`. */
@@ -342,7 +357,7 @@ static struct wave_program *tbe_program(struct kernel_build *build, const char *
     struct tbe *k = program->context;
     *k = (struct tbe){ .source = source, .tables = shape->tables, .bags = shape->bags, .length = shape->length,
                        .rows = shape->rows, .width = (uint32_t)shape->width, .element_bytes = shape->element_bytes,
-                       .lanes = build->machine->lanes, .chunk = 16 * build->machine->lanes };
+                       .lanes = build->machine->lanes, .chunk = 16 * build->machine->lanes, .together = 1 };
     k->row_bytes = k->width * k->element_bytes;
     kernel_program_adopt(program, source, index_source_release);
     k->weights = kernel_program_tensor(program, "weights", (double)k->tables * (double)k->rows * k->row_bytes);
@@ -363,24 +378,49 @@ static void tbe_value(struct kernel_build *build, const struct tbe_shape *shape)
 static void tbe_bag_build(struct kernel_build *build, bool forward)
 {
     struct tbe_shape shape = tbe_read(build);
+    if (!forward) {
+        kernel_fix_read_copies(build);
+    }
     if (!kernel_params_done(build)) {
         return;
     }
+    struct index_source *source = tbe_source(build, &shape);
+    if (source == NULL) {
+        return;
+    }
+    tbe_value(build, &shape);
+    if (kernel_has_fix(build, KERNEL_FIX_SORT_SEGMENT)) {
+        bool half = shape.element_bytes == 2;
+        kernel_plan_add_sort_segment(build, source,
+                                     &(struct segment_shape){ (uint32_t)shape.width / (half ? 2 : 1), 4, INDEX_BYTES,
+                                                              half ? WAVE_ATOMIC_PACKED16 : WAVE_ATOMIC_FP32, true });
+        return;
+    }
     struct wave_program *program = tbe_program(build, forward ? "tbe forward" : "tbe backward, atomics",
-                                               forward ? tbe_forward_next : tbe_scatter_next, &shape,
-                                               tbe_source(&shape));
+                                               forward ? tbe_forward_next : tbe_scatter_next, &shape, source);
     struct tbe *k = program->context;
     k->indices = kernel_program_tensor(program, "indices", tbe_lookup_count(&shape) * INDEX_BYTES);
     bool half = shape.element_bytes == 2;
     program->registers_per_lane = forward ? (half ? 52 : 44) : (half ? 31 : 32);
-    kernel_program_grid(program, shape.bags * shape.tables * k->lanes, THREADS, k->lanes);
+    if (kernel_has_fix(build, KERNEL_FIX_ROW_PACK)) {
+        if (k->lanes <= ROW_GROUP) {
+            kernel_assume(build, "row-pack: a wave of this device is a group of %d lanes; nothing moves", ROW_GROUP);
+        } else {
+            k->together = k->lanes / ROW_GROUP;
+            k->chunk = 16 * ROW_GROUP;
+        }
+    }
+    kernel_program_grid(program, ceil_div(shape.bags * shape.tables, k->together) * k->lanes, THREADS, k->lanes);
     if (forward) {
         kernel_program_loops(program, build->machine, shape.length);
     } else { /* hundreds of serial accesses a wave: its first trips stand for all even in many rounds */
         program->trips_per_wave = shape.length;
     }
+    uint64_t weights = k->weights;
+    double bytes = (double)k->tables * (double)k->rows * k->row_bytes;
+    uint32_t row_bytes = k->row_bytes;
     kernel_plan_add(build, program, 1);
-    tbe_value(build, &shape);
+    kernel_fix_target(build, weights, bytes, row_bytes, 4, half ? WAVE_ATOMIC_PACKED16 : WAVE_ATOMIC_FP32);
 }
 
 static void forward_build(struct kernel_build *build)
@@ -445,11 +485,14 @@ static void backward_sorted_build(struct kernel_build *build)
     if (!kernel_params_done(build)) {
         return;
     }
-    kernel_plan_add_sorted_backward(build, tbe_source(&shape), (uint32_t)shape.width, shape.element_bytes);
-    tbe_value(build, &shape);
+    struct index_source *source = tbe_source(build, &shape);
+    if (source != NULL) {
+        kernel_plan_add_sorted_backward(build, source, (uint32_t)shape.width, shape.element_bytes);
+        tbe_value(build, &shape);
+    }
 }
 
-#define TBE_HELP "B (bags), T (tables), L (lookups a bag), D, rows (a table), alpha (1: uniform), prec (fp32|fp16)"
+#define TBE_HELP "B (bags), T (tables), L (lookups a bag), D, rows (a table, 1e7), prec (fp32|fp16)" INDEX_HELP
 
 const struct kernel_definition tbe_kernels[] = {
     { "tbe", "forward", "sum-pooled lookups, a wave per bag", TBE_HELP, forward_build },

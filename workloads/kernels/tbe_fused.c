@@ -2,7 +2,7 @@
  * 64-bit indices with offsets. Backward fuses row-wise Adagrad: linearise and sort, find the runs of equal rows, then
  * runs below a threshold by a wave each, longer ones in pieces of 1024 lookups by a workgroup each, joined by fp32
  * atomics and finished by a wave per run. */
-#include "workloads/kernels/index_draw_internal.h"
+#include "workloads/kernels/fix_internal.h"
 #include <string.h>
 
 #define FUSED_SEED 1234 /* the measuring program's */
@@ -409,9 +409,9 @@ static void fused_finalise_next(const struct wave_program *program, const struct
 
 struct fused_shape {
     uint64_t bags, tables, length, width, rows, threshold;
-    double alpha;
     uint32_t weight_bytes;
-    bool zipf;
+    bool zipf; /* skewed: runs differ in length */
+    struct index_request request;
 };
 
 static double fused_lookups(const struct fused_shape *shape)
@@ -426,18 +426,15 @@ static struct fused_shape fused_read(struct kernel_build *build, bool with_thres
     shape.tables = kernel_param_integer(build, "T", 1, 100000);
     shape.length = kernel_param_integer(build, "L", 1, 1ull << 20);
     shape.width = kernel_param_integer(build, "D", 8, WIDTH_MAX);
-    shape.rows = kernel_param_integer(build, "rows", 1, UINT32_MAX);
-    shape.alpha = kernel_param_real_or(build, "alpha", 0, 8, 1, "uniform indices; above 1 Zipf");
+    shape.rows = kernel_param_integer_or(build, "rows", 1, UINT32_MAX, 10000000, "the study does not say; public command "
+                                         "lines of this case have 1e6 to 1e7");
+    shape.request = index_request_read(build, INDEX_UNIFORM_DISTINCT, INDEX_FBGEMM_ZIPF);
+    shape.zipf = shape.request.kind != INDEX_UNIFORM_DISTINCT && shape.request.kind != INDEX_UNIFORM;
+    shape.zipf = shape.zipf || shape.request.file != NULL || shape.request.hot_share > 0;
     if (strcmp(build->definition->suite, "tbe") == 0) {
         shape.weight_bytes = kernel_param_choice_or(build, "prec", "fp32|fp16", 0, "the study's tables vary") == 0 ? 4 : 2;
     } else {
         kernel_param_choice_or(build, "prec", "fp16", 0, NULL); /* all that was measured */
-    }
-    bool given = kernel_param_given(build, "generator");
-    shape.zipf = kernel_param_choice_or(build, "generator", "uniform_distinct|fbgemm_zipf", shape.alpha > 1, NULL) == 1;
-    if (given && shape.zipf != (shape.alpha > 1)) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "parameters generator and alpha=%g do not agree: uniform_distinct goes with "
-                    "alpha up to 1, fbgemm_zipf with more", shape.alpha);
     }
     if (with_threshold) {
         shape.threshold = kernel_param_integer_or(build, "threshold", 0, 1u << 30, 32, "runs this long are split; the "
@@ -458,10 +455,9 @@ static struct fused_shape fused_read(struct kernel_build *build, bool with_thres
     return shape;
 }
 
-static struct index_source *fused_source(const struct fused_shape *shape)
+static struct index_source *fused_source(struct kernel_build *build, const struct fused_shape *shape)
 {
-    return index_source_create(shape->zipf ? INDEX_FBGEMM_ZIPF : INDEX_UNIFORM_DISTINCT, shape->alpha, shape->tables,
-                               shape->bags, shape->length, shape->rows, FUSED_SEED);
+    return index_request_open(build, &shape->request, shape->tables, shape->bags, shape->length, shape->rows, FUSED_SEED);
 }
 
 static struct wave_program *fused_program(struct kernel_build *build, const char *name, wave_next next,
@@ -607,7 +603,10 @@ static void forward_build(struct kernel_build *build)
     if (!kernel_params_done(build)) {
         return;
     }
-    struct index_source *source = fused_source(&shape);
+    struct index_source *source = fused_source(build, &shape);
+    if (source == NULL) {
+        return;
+    }
     struct wave_program *program = fused_program(build, "tbe forward, fp16 rows", fused_forward_next, &shape, source,
                                                  NULL);
     struct fused *k = program->context;
@@ -691,7 +690,10 @@ static void fused_build(struct kernel_build *build, enum fused_part part)
     if (!kernel_params_done(build)) {
         return;
     }
-    struct index_source *source = fused_source(&shape);
+    struct index_source *source = fused_source(build, &shape);
+    if (source == NULL) {
+        return;
+    }
     struct run_table *runs = run_table_create(source);
     fused_parts(build, &shape, part, source, runs);
     run_table_release(runs);
@@ -723,7 +725,7 @@ static void backward_build(struct kernel_build *build)
     fused_build(build, FUSED_ALL);
 }
 
-#define FUSED_HELP "B, T, L, D (up to 256), rows, alpha (1), generator (uniform_distinct|fbgemm_zipf), prec (fp16)"
+#define FUSED_HELP "B, T, L, D (up to 256), rows (1e7), prec (fp16)" INDEX_HELP
 #define FUSED_HELP_THRESHOLD FUSED_HELP ", threshold (32)"
 
 const struct kernel_definition tbe_fused_kernels[] = {
@@ -738,7 +740,7 @@ const struct kernel_definition tbe_fused_kernels[] = {
     { "tbe_fused", "backward_finalise", "the update of the longer runs' rows", FUSED_HELP_THRESHOLD, finalise_build },
     { "tbe_fused", "backward", "all of backward, from sort to update", FUSED_HELP_THRESHOLD, backward_build },
     { "tbe", "backward", "as the library runs it: sort, short runs by a wave, long ones by workgroups",
-      "B, T, L, D (up to 256), rows, alpha (1), generator (uniform_distinct|fbgemm_zipf), prec (fp32|fp16), threshold (32)",
+      "B, T, L, D (up to 256), rows (1e7), prec (fp32|fp16), threshold (32)" INDEX_HELP,
       backward_build },
     { .suite = NULL },
 };
