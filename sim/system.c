@@ -107,7 +107,7 @@ static void fill_times(const struct kernel_price *price, const struct reckon_dev
                        struct reckon_kernel *kernel)
 {
     double floor_us = harness != NULL ? harness_floor_us(harness, &device->chip) : 0;
-    double interval_us = harness != NULL ? harness_interval_us(harness, price->time_is_per_call) : 0;
+    double interval_us = harness != NULL ? harness_interval_us(harness, coverage, price->time_is_per_call) : 0;
     double error = 1.2816 * price->result.sampling_error; /* 80% of a normal spread */
     kernel->device_us = price->device_us;
     kernel->time_us = fmax(kernel_price_measured_us(price, &device->chip, floor_us, interval_us),
@@ -171,7 +171,8 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
                                            .kernel = request->kernel,
                                            .params = request->params,
                                            .cache = cache_of(request->cache),
-                                           .exact = request->exact };
+                                           .exact = request->exact,
+                                           .window_requests = request->window_requests };
     *out = NULL;
     if (request->params != NULL && strlen(request->params) > PRICE_KEY_CAPACITY / 2) {
         return sim_fail(error, SIM_BAD_ARGUMENT, "parameters of %s/%s are longer than %d bytes",

@@ -36,9 +36,13 @@ double harness_floor_us(const struct harness_profile *harness, const struct chip
     return fmax(harness->empty_us - chip->launch_latency, 0);
 }
 
-double harness_interval_us(const struct harness_profile *harness, bool launches_are_calls)
+double harness_interval_us(const struct harness_profile *harness, const struct harness_coverage *coverage,
+                           bool launches_are_calls)
 {
-    return launches_are_calls ? harness->launch_interval_us : harness->inner_interval_us;
+    if (launches_are_calls) {
+        return harness->launch_interval_us;
+    }
+    return coverage != NULL && coverage->cache == HARNESS_CACHE_FLUSHED ? 0 : harness->inner_interval_us;
 }
 
 const char *harness_cache_text(enum harness_cache cache)

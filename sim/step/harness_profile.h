@@ -48,8 +48,10 @@ const struct harness_coverage *harness_covers(const struct harness_profile *harn
  * kernel takes. */
 double harness_floor_us(const struct harness_profile *harness, const struct chip_profile *chip);
 
-/* Least time between the launches of a kernel: calls in a row, or what one call makes. */
-double harness_interval_us(const struct harness_profile *harness, bool launches_are_calls);
+/* Least time between the launches of a kernel: calls in a row, or what one call makes, which is none where the device is
+ * still flushing its cache when the host is through with them. */
+double harness_interval_us(const struct harness_profile *harness, const struct harness_coverage *coverage,
+                           bool launches_are_calls);
 
 /* "program", "clean", ...; -1 from parse when unknown. */
 const char *harness_cache_text(enum harness_cache cache);

@@ -35,14 +35,16 @@ static uint32_t log2_ceil(uint64_t n)
     return bits;
 }
 
-/* `slots` vector instructions per step of a tree over `lanes` lanes by shuffles. */
+/* `slots` vector instructions per step of a tree over `lanes` lanes by shuffles; about half of them wait for the one before,
+ * 4 cycles each. */
 static struct dense_combine shuffle_tree(uint64_t lanes, uint32_t values, uint32_t slots, uint32_t sfu)
 {
     uint32_t steps = log2_ceil(lanes);
     return (struct dense_combine){ .issue = steps * values,
+                                   .lds_bytes = steps * values * (uint32_t)lanes * 4, /* shuffles take its crossbar */
                                    .valu = steps * slots,
                                    .sfu = steps * sfu,
-                                   .latency_cycles = steps * (SHUFFLE_CYCLES + 4 * slots) };
+                                   .latency_cycles = steps * (SHUFFLE_CYCLES + 2 + 2 * slots) };
 }
 
 /* ---- reduce_kernel ---- */
@@ -139,7 +141,7 @@ static struct wave_program *reduce_rows(uint64_t outputs, uint64_t inputs, uint3
     pass->after.barriers = lds_rounds + 1;
     pass->after.issue += lds_rounds * 12;
     pass->after.latency_cycles += lds_rounds * 60; /* store, load, add */
-    pass->after.lds_bytes = lds_rounds * machine->lanes * 8;
+    pass->after.lds_bytes += lds_rounds * machine->lanes * 8;
     rows->results[0] = (struct dense_row_result){
         kernel_program_tensor(program, "out", (double)outputs * out_bytes), out_bytes
     };
@@ -364,14 +366,15 @@ static struct dense_pass *add_pass(struct dense_rows *rows, uint32_t vector, uin
 
 #define NORM_THREADS 128u
 
-/* Welford over an element: subtract, count, reciprocal of the count (8), three multiply-adds; the reciprocals of a vector
- * do not depend on each other, so the chain is about 20 cycles an element. Combining two halves: three shuffles and 18
- * instructions with one reciprocal; 5 where both counts are 0, as in waves beyond a short row. Between waves only half of
- * them combine in the first round, a quarter in the second. */
-#define WELFORD_SLOTS 14.0
+/* Welford over an element: subtract, count, reciprocal of the count (11 with its slow path's branch), three multiply-adds; the
+ * reciprocals of a vector do not depend on each other, so the chain is about 20 cycles an element. Combining two halves:
+ * three shuffles and 26 instructions with one reciprocal; 12 where both counts are 0, as in waves beyond a short row. Between
+ * waves only half of them combine in the first round, a quarter in the second. By the counters a wave of the kernel runs 293
+ * instructions over rows of 256 columns, 6.8 of them special. */
+#define WELFORD_SLOTS 17.0
 #define WELFORD_CHAIN 20u
-#define COMBINE_SLOTS 18u
-#define COMBINE_EMPTY_SLOTS 5u
+#define COMBINE_SLOTS 26u
+#define COMBINE_EMPTY_SLOTS 12u
 
 static struct dense_combine welford_tree(uint32_t waves, uint32_t lanes)
 {
@@ -381,7 +384,7 @@ static struct dense_combine welford_tree(uint32_t waves, uint32_t lanes)
     tree.issue += rounds * 6 + 6;
     tree.valu += waves > 1 ? COMBINE_SLOTS * (waves - 1) / waves + 12 : 12; /* and the root */
     tree.sfu += 1;
-    tree.latency_cycles += rounds * (60 + 4 * COMBINE_SLOTS);
+    tree.latency_cycles += rounds * (60 + 2 * COMBINE_SLOTS);
     tree.barriers = waves > 1 ? 2 * rounds + 1 : 0;
     return tree;
 }
@@ -399,8 +402,8 @@ static struct wave_program *layer_forward(struct matrix_params p, const struct k
     rows->rows = p.rows;
     rows->columns = p.columns;
     rows->threads = rows->lanes_per_row = NORM_THREADS;
-    rows->start_issue = 30;
-    program->registers_per_lane = 40;
+    rows->start_issue = 60;
+    program->registers_per_lane = 32;
     program->lds_bytes = 24;
     struct dense_pass *moments = add_pass(rows, 4, 1, WELFORD_SLOTS + widen_slots(p.in_bytes), 1);
     add_operand(moments, x, p.in_bytes, false, false);
@@ -605,7 +608,7 @@ static void build_layer_grad_weight(struct kernel_build *build)
     if (!launch.partial) {
         columns->after = shuffle_tree(launch.height, 2, 2, 0);
         columns->after.barriers = 1;
-        columns->after.lds_bytes = machine->lanes * 16;
+        columns->after.lds_bytes += machine->lanes * 16;
         program->lds_bytes = 33 * launch.height * 8;
     }
     columns->result_count = 2;
@@ -637,9 +640,12 @@ static void build_layer_grad_weight(struct kernel_build *build)
 
 enum softmax_style { SOFTMAX_AUTO, SOFTMAX_WAVE, SOFTMAX_REGISTERS, SOFTMAX_LDS, SOFTMAX_BLOCK };
 #define SOFTMAX_STYLES "auto|wave|registers|lds|block"
-#define EXP_SLOTS 6.0
-#define DIVIDE_SLOTS \
-    11.0 /* IEEE division, not by a reciprocal: quotient, remainder and range check beside it */
+#define EXP_SLOTS 7.0
+/* IEEE division, not by a reciprocal: quotient, remainder, a range check (special, like the reciprocal) and a branch. */
+#define DIVIDE_SLOTS 13.0
+#define DIVIDE_SPECIAL 2.0
+/* A maximum, and widening two-byte values by shifts, run on the pipe of half rate. */
+#define MAXIMUM_SLOTS 2.0
 
 /* host_softmax: a wave (part) a row up to 1,024 columns and 4 KiB; then a workgroup a row that keeps it in registers (up
  * to 9 values a lane), in LDS (up to 48 KiB), or reads it three times. */
@@ -661,10 +667,11 @@ static struct dense_combine block_tree(uint32_t lanes, uint32_t waves)
     if (waves > 1) { /* results of the waves through LDS, then once more by shuffles */
         struct dense_combine again = shuffle_tree(waves, 1, 1, 0);
         tree.issue += again.issue + 8;
+        tree.lds_bytes += again.lds_bytes;
         tree.valu += again.valu;
         tree.latency_cycles += again.latency_cycles + 60;
         tree.barriers = 2;
-        tree.lds_bytes = lanes * 4;
+        tree.lds_bytes += lanes * 4;
     }
     return tree;
 }
@@ -673,6 +680,7 @@ static void times(struct dense_combine *combine, uint32_t batch)
 {
     combine->issue *= batch; /* rows of a batch are independent: slots add up, latencies do not */
     combine->valu *= batch;
+    combine->lds_bytes *= batch;
 }
 
 /* Lanes, rows and vectors of a style. */
@@ -708,21 +716,21 @@ static struct wave_program *softmax_forward(struct matrix_params p, enum softmax
     uint32_t vector, in_flight;
     rows->rows = p.rows;
     rows->columns = p.columns;
-    rows->start_issue = 30;
+    rows->start_issue = 50;
     softmax_geometry(rows, program, p, style, machine->lanes, &vector, &in_flight);
     bool again = style == SOFTMAX_BLOCK; /* the row is read in every pass */
     uint32_t lds = style == SOFTMAX_LDS ? p.in_bytes : 0;
     double widen = widen_slots(p.in_bytes), divide = logarithm ? 1 : DIVIDE_SLOTS;
     bool keeps_exp = style == SOFTMAX_WAVE; /* the others compute the exponential again in the last pass */
-    struct dense_pass *maximum = add_pass(rows, vector, in_flight, 1 + widen, 0);
+    struct dense_pass *maximum = add_pass(rows, vector, in_flight, MAXIMUM_SLOTS + 2 * widen, 0);
     struct dense_pass *sum = add_pass(rows, vector, in_flight, 1 + EXP_SLOTS + (keeps_exp ? 0 : widen), 1);
     double last = divide + narrow_slots(p.out_bytes) + (keeps_exp || logarithm ? 0 : EXP_SLOTS);
     struct dense_pass *write = add_pass(rows, vector, in_flight, last + (keeps_exp ? 0 : widen),
                                         logarithm   ? 0
-                                        : keeps_exp ? 1
-                                                    : 2);
+                                        : keeps_exp ? DIVIDE_SPECIAL
+                                                    : 1 + DIVIDE_SPECIAL);
     if (style == SOFTMAX_WAVE) {
-        maximum->access_issue = write->access_issue = 6; /* single elements, each with its bounds check */
+        maximum->access_issue = write->access_issue = 8; /* single elements, each with its bounds check at half rate */
     }
     add_operand(maximum, x, p.in_bytes, false, false);
     if (again) {
@@ -848,9 +856,11 @@ static void build_softmax_backward(struct kernel_build *build)
 
 /* ---- the compiler's row kernels ---- */
 
-/* A Triton persistent reduction holds rows of up to 1,024 elements in registers: 8 rows and 8 waves to a program, so a
- * wave a row, 16 B a lane and access, all in flight. Longer rows take the program and are read again. `moments` and
- * `apply` are slots per element. */
+/* A Triton persistent reduction holds rows of up to 1,024 elements in registers: 8 rows and 8 waves to a program, so a wave a
+ * row, 16 B a lane and access, all in flight (a row a program would need 65,536 of them for 65,536 rows, 39 us of dispatch
+ * where 17 are measured). Below 256 columns the compiler times programs of 1, 8 and 32 rows and keeps the fastest: 32 rows, so
+ * that each lane has two accesses. Longer rows take the program and are read again. `moments` and `apply` are slots per
+ * element. */
 static void inductor_rows(struct kernel_build *build, const char *name, double moments, double apply,
                           double sfu, bool weight, uint32_t sums)
 {
@@ -869,14 +879,19 @@ static void inductor_rows(struct kernel_build *build, const char *name, double m
     rows->columns = p.columns;
     rows->threads = 8 * machine->lanes;
     rows->lanes_per_row = held ? machine->lanes : rows->threads;
+    if (p.columns < 256) {
+        vector = 16 / p.in_bytes;
+        rows->lanes_per_row = (uint32_t)min_u64(machine->lanes, max_u64(1, next_pow2(p.columns) / vector));
+        rows->batch = 2;
+    }
     rows->start_issue = 40;
-    uint32_t in_flight = held ? (uint32_t)ceil_div(p.columns, (uint64_t)machine->lanes * vector) : 1;
-    program->registers_per_lane = 32 + in_flight * vector;
-    uint32_t waves = rows->lanes_per_row / machine->lanes;
+    uint32_t in_flight = held ? (uint32_t)ceil_div(p.columns, (uint64_t)rows->lanes_per_row * vector) : 1;
+    program->registers_per_lane = 32 + in_flight * vector * rows->batch;
+    uint32_t waves = (uint32_t)max_u64(1, rows->lanes_per_row / machine->lanes);
     struct dense_pass *first = add_pass(rows, vector, in_flight, moments + widen_slots(p.in_bytes), 0);
     add_operand(first, x, p.in_bytes, false, false);
     first->after = block_tree(min_u32(rows->lanes_per_row, machine->lanes), waves);
-    times(&first->after, sums);
+    times(&first->after, sums * rows->batch);
     struct dense_pass *second = add_pass(
         rows, vector, in_flight, apply + narrow_slots(p.out_bytes) + (weight ? widen_slots(p.in_bytes) : 0),
         sfu);
@@ -903,7 +918,7 @@ static void build_rmsnorm(struct kernel_build *build)
 /* Mean and variance (two sums over the held row), scale by one weight for both, exact GELU (25 and one), product. */
 static void build_ln_gelu_mul(struct kernel_build *build)
 {
-    inductor_rows(build, "ln_gelu_mul", 4, 3 + 25 + 1, 1, true, 2);
+    inductor_rows(build, "ln_gelu_mul", 5, 3 + 25 + 1 + 4, 1, true, 2); /* erf's selects at half rate: 4 more */
 }
 
 /* ---- losses ---- */
