@@ -48,8 +48,9 @@ struct power_activity power_activity_of(const struct wave_program *program, cons
     struct power_activity activity = { .lane_instructions = sample.instructions * lanes * scale,
                                        .l2_bytes = result->bytes[KERNEL_LEVEL_L2],
                                        .hbm_bytes = result->bytes[KERNEL_LEVEL_HBM] };
+    double arithmetic = program->matrix_arithmetic > 0 ? program->matrix_arithmetic : 1;
     for (int d = 0; d < WAVE_DTYPES; d++) {
-        activity.matrix_flops[d] = sample.matrix_flops[d] * scale;
+        activity.matrix_flops[d] = sample.matrix_flops[d] * scale * arithmetic;
     }
     return activity;
 }

@@ -59,6 +59,12 @@
     X(matrix, fp32, "FLOP/cycle", 0, 1e6, "fp32 multiply-add rate of the vector (or matrix) units per unit") \
     X(matrix, fp64, "FLOP/cycle", 0, 1e6, "fp64 rate per unit")                                    \
     X(matrix, latency, "cycle", 1, 1000, "one matrix instruction, issue to result (informational)")                \
+    X(matrix, sustained, "ratio", 0.1, 1, "share of the matrix rate at clock.core_max that instructions back to back with random operands reach") \
+    X(matrix, accumulators, "count", 1024, 1048576, "fp32 results that one workgroup can hold") \
+    X(matrix, instruction_m, "count", 1, 1024, "rows of the matrix instruction") \
+    X(matrix, instruction_n, "count", 1, 1024, "its columns are multiples of this") \
+    X(matrix, operand_rows, "count", 1, 1024, "rows of one operand that a reading of the other from LDS serves") \
+    X(matrix, multicast, "count", 1, 16, "neighbouring units that one load of an operand tile serves in library kernels") \
     X(l1, capacity, "KiB", 1, 1024, "data capacity per unit as cache")                             \
     X(l1, line, "B", 32, 512, "line (informational)")                                                              \
     X(l1, sector, "B", 16, 512, "fetch granularity (informational)")                                               \

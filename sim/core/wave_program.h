@@ -114,6 +114,8 @@ struct wave_program {
     struct wave_span predecessor;  /* for WAVE_CACHE_STATE_PREDECESSOR (bytes: low 32 bits) */
     uint64_t predecessor_bytes;
     double flops;                  /* useful arithmetic, for reports; 0: undefined */
+    double matrix_arithmetic;      /* share of the ops' matrix_flops that is arithmetic; the rest only holds the matrix unit
+                                      (it waits for operands, or may not start every cycle); 0: all of it */
     double l2_footprint_bytes;     /* distinct bytes touched, as far as known; 0: unknown */
 
     /* Fill `op` with the wave's next step; the engine zeroes op's fixed fields before the call. Must be a pure function of

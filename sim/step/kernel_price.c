@@ -13,6 +13,7 @@ static struct kernel_machine machine_of(const struct chip_profile *chip)
         .core_mhz = chip->clock_core_memory_bound,
         .dispatch_dies =
             chip->dispatch_order == CHIP_DISPATCH_ROUND_ROBIN_GROUPS ? (uint32_t)chip->package_groups : 1,
+        .chip = chip,
     };
     machine.matrix_flops_per_cycle[WAVE_FP64] = chip->matrix_fp64;
     machine.matrix_flops_per_cycle[WAVE_FP32] = chip->matrix_fp32;

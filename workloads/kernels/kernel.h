@@ -8,6 +8,8 @@
 #include "sim/core/status.h"
 #include "sim/core/wave_program.h"
 
+struct chip_profile;
+
 /* What a launch configuration may ask of the machine, and no more. */
 struct kernel_machine {
     uint32_t units;        /* CUs or SMs */
@@ -17,7 +19,9 @@ struct kernel_machine {
     double matrix_flops_per_cycle[WAVE_DTYPES]; /* per unit; 0: not native */
     double core_mhz;       /* for kernels whose result is in cycles */
     uint32_t dispatch_dies; /* dies that workgroups are dealt over one after the other (XCDs); 0 or 1: not so */
-    uint32_t multicast_units; /* neighbouring units that one load can serve (thread-block clusters); 0 or 1: none */
+    uint32_t multicast_units; /* neighbouring units that one load can serve (thread-block clusters); 0: as the chip says */
+    const struct chip_profile *chip; /* for choices that weigh the chip (tiles of matrix products); borrowed; NULL: round
+                                        numbers of no device beside the above */
 };
 
 /* k=v pairs, order kept. A value may contain '=' and must not contain ';'. */

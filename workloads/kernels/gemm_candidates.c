@@ -1,0 +1,138 @@
+/* The tiles that are weighed. Sizes are what libraries build; which of them a device can run follows from its matrix
+ * instruction, accumulators and LDS. */
+#include "workloads/kernels/dense_internal.h"
+#include "workloads/kernels/gemm_select.h"
+#include <string.h>
+
+#define SPLIT_STEPS_MIN 4 /* K steps that a part must have to be worth its own workgroup */
+#define STAGES_MAX 16
+#define EPILOGUE_LDS 16384
+
+/* As deep a prefetch as LDS holds beside an epilogue buffer. */
+static uint32_t stages_for(const struct gemm_machine *machine, const struct gemm_problem *problem,
+                           const struct gemm_tile *tile)
+{
+    if (problem->style == GEMM_REGISTER) {
+        return 2;
+    }
+    uint32_t most = problem->style == GEMM_COPIES ? 4 : STAGES_MAX;
+    uint64_t step = (uint64_t)(tile->m + tile->n) * tile->k * problem->type.bytes;
+    uint64_t lds = (uint64_t)machine->lds_workgroup_max;
+    uint64_t room = lds > EPILOGUE_LDS ? lds - EPILOGUE_LDS : lds;
+    return (uint32_t)max_u64(2, min_u64(most, room / step));
+}
+
+/* Neighbours share the larger operand tile where the grid allows. */
+static void cluster_for(const struct gemm_machine *machine, const struct gemm_problem *problem, struct gemm_tile *tile)
+{
+    bool pair = machine->multicast > 1 && problem->style == GEMM_ASYNC && !tile->stream_k;
+    uint64_t tiles_m = ceil_div(problem->m, tile->m), tiles_n = ceil_div(problem->n, tile->n);
+    bool over_n = pair && tiles_n > 1 && (tile->m >= tile->n || tiles_m == 1);
+    tile->cluster_n = over_n && tiles_n % 2 == 0 ? 2 : 1;
+    tile->cluster_m = pair && tile->cluster_n == 1 && tiles_m > 1 && tiles_m % 2 == 0 ? 2 : 1;
+}
+
+static bool is_possible(const struct gemm_machine *machine, const struct gemm_problem *problem,
+                        const struct gemm_tile *tile)
+{
+    uint32_t m = machine->instruction_m, n = machine->instruction_n;
+    bool either_way = (tile->m % m == 0 && tile->n % n == 0) || (tile->n % m == 0 && tile->m % n == 0);
+    if (problem->style != GEMM_ASYNC) { /* instructions with register operands are small */
+        either_way = tile->m >= 32 && tile->n >= 32 && tile->m % 32 == 0 && tile->n % 32 == 0;
+    }
+    return either_way && (uint64_t)tile->m * tile->n <= machine->accumulators &&
+           gemm_tile_lds(problem, tile) <= machine->lds_workgroup_max;
+}
+
+struct best_list {
+    struct gemm_estimate *items;
+    size_t count, capacity, weighed;
+};
+
+static void keep(struct best_list *list, const struct gemm_estimate *estimate)
+{
+    size_t at = list->count;
+    list->weighed++;
+    if (at == list->capacity && estimate->us >= list->items[at - 1].us) {
+        return;
+    }
+    at = at == list->capacity ? at - 1 : at;
+    for (; at > 0 && list->items[at - 1].us > estimate->us; at--) {
+        list->items[at] = list->items[at - 1];
+    }
+    list->items[at] = *estimate;
+    list->count += list->count < list->capacity;
+}
+
+struct selection {
+    const struct gemm_machine *machine;
+    const struct gemm_problem *problem;
+    const struct gemm_tile *given;
+    struct best_list list;
+};
+
+static void weigh(struct selection *s, struct gemm_tile tile)
+{
+    struct gemm_estimate estimate;
+    tile.stages = s->given->stages != 0 ? s->given->stages : stages_for(s->machine, s->problem, &tile);
+    tile.cluster_m = s->given->cluster_m;
+    tile.cluster_n = s->given->cluster_n;
+    if (s->given->cluster_m == 0) {
+        cluster_for(s->machine, s->problem, &tile);
+    }
+    bool fixed = s->given->m != 0 && s->given->n != 0;
+    if (fixed || is_possible(s->machine, s->problem, &tile)) {
+        gemm_estimate_tile(s->machine, s->problem, &tile, &estimate);
+        keep(&s->list, &estimate);
+    }
+}
+
+/* One tile size: split K further and further while the units are not full; or share K steps evenly. */
+static void weigh_splits(struct selection *s, struct gemm_tile tile)
+{
+    static const uint32_t splits[] = { 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32 };
+    double tiles = (double)(ceil_div(s->problem->m, tile.m) * ceil_div(s->problem->n, tile.n) * s->problem->batch);
+    uint64_t depth = ceil_div(s->problem->k, tile.k);
+    if (s->given->split != 0) {
+        tile.split = s->given->split;
+        weigh(s, tile);
+        return;
+    }
+    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
+        tile.split = splits[i];
+        bool deep = depth >= (uint64_t)SPLIT_STEPS_MIN * tile.split, wanted = tiles * tile.split <= 2 * s->machine->units;
+        if (i == 0 || (deep && wanted)) {
+            weigh(s, tile);
+        }
+    }
+    if (tiles > s->machine->units && tiles < 4 * s->machine->units && depth >= 2 * SPLIT_STEPS_MIN &&
+        s->problem->style == GEMM_ASYNC && s->problem->batch == 1) {
+        tile.split = 1;
+        tile.stream_k = true;
+        weigh(s, tile);
+    }
+}
+
+size_t gemm_select(const struct gemm_machine *machine, const struct gemm_problem *problem,
+                   const struct gemm_tile *given, struct gemm_estimate *best, size_t capacity)
+{
+    static const uint32_t sizes[] = { 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 168, 176, 192, 224, 256, 320 };
+    struct selection s = { machine, problem, given, { best, 0, capacity, 0 } };
+    uint32_t line = problem->style == GEMM_ASYNC ? 128 : 64; /* bytes of a row of an operand tile */
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j++) {
+            struct gemm_tile tile = { .m = sizes[i], .n = sizes[j], .k = line / problem->type.bytes };
+            tile.m = given->m != 0 ? given->m : tile.m;
+            tile.n = given->n != 0 ? given->n : tile.n;
+            tile.k = given->k != 0 ? given->k : tile.k;
+            tile.stream_k = given->stream_k;
+            bool repeated = (given->m != 0 && i > 0) || (given->n != 0 && j > 0);
+            if (!repeated) {
+                weigh_splits(&s, tile);
+            }
+        }
+    }
+    SIM_ASSERT(s.list.count > 0, "no tile for a product of %llu x %llu x %llu", (unsigned long long)problem->m,
+               (unsigned long long)problem->n, (unsigned long long)problem->k);
+    return s.list.weighed;
+}

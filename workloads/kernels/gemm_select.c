@@ -1,0 +1,391 @@
+/* What a tile costs, level by level. */
+#include "workloads/kernels/gemm_select.h"
+#include "workloads/kernels/dense_internal.h"
+#include <math.h>
+#include <string.h>
+
+#define STAGING_BYTES 16384.0 /* of LDS through which a result leaves */
+#define OVERLAP_LOSS 0.15   /* of the second-largest part of a step that is not hidden behind the largest */
+#define THREADS_SMALL 128u
+#define THREADS_LARGE 256u
+
+const char *gemm_mapping_text(enum gemm_mapping mapping)
+{
+    static const char *const texts[GEMM_MAPPINGS] = { "band", "row", "column", "curve" };
+    return texts[mapping];
+}
+
+const char *gemm_limit_text(enum gemm_limit limit)
+{
+    static const char *const texts[GEMM_LIMITS] = { "matrix", "lds", "issue", "l1", "l2", "mall", "hbm", "latency", "launch" };
+    return texts[limit];
+}
+
+/* ---- rules shared with the wave program ---- */
+
+uint32_t gemm_tile_lds(const struct gemm_problem *problem, const struct gemm_tile *tile)
+{
+    return tile->stages * (tile->m + tile->n) * tile->k * problem->type.bytes;
+}
+
+static double multiply_cycles(const struct gemm_machine *machine, const struct gemm_problem *problem,
+                              const struct gemm_tile *tile)
+{
+    bool direct = (problem->style == GEMM_ASYNC && !problem->through_registers) || problem->type.dtype == WAVE_FP32;
+    double rate = problem->type.rate * (direct ? 1 : problem->register_rate);
+    if (problem->type.dtype != WAVE_FP32) {
+        rate *= machine->sustained;
+    }
+    return 2.0 * tile->m * tile->n * tile->k * problem->type.products / rate;
+}
+
+static double lds_cycles(const struct gemm_machine *machine, const struct gemm_problem *problem,
+                         const struct gemm_tile *tile)
+{
+    double wide = tile->m > tile->n ? tile->m : tile->n, narrow = tile->m > tile->n ? tile->n : tile->m;
+    double readings = ceil(wide / machine->operand_rows);
+    return (wide + readings * narrow) * tile->k * problem->type.bytes / machine->lds_rate;
+}
+
+double gemm_step_cycles(const struct gemm_machine *machine, const struct gemm_problem *problem,
+                        const struct gemm_tile *tile)
+{
+    return fmax(multiply_cycles(machine, problem, tile), lds_cycles(machine, problem, tile));
+}
+
+double gemm_drain_cycles(const struct gemm_machine *machine, const struct gemm_problem *problem,
+                         const struct gemm_tile *tile)
+{
+    double bytes = (double)tile->m * tile->n * (tile->split > 1 ? 4 : problem->type.out_bytes);
+    return fmax(0, bytes - STAGING_BYTES) / machine->store_rate;
+}
+
+double gemm_setup_cycles(const struct gemm_problem *problem)
+{
+    return problem->style == GEMM_ASYNC ? 1200 : 600;
+}
+
+uint32_t gemm_threads(const struct gemm_machine *machine, const struct gemm_tile *tile)
+{
+    (void)machine;
+    return (uint64_t)tile->m * tile->n >= 128 * 128 ? THREADS_LARGE : THREADS_SMALL;
+}
+
+uint32_t gemm_registers(const struct gemm_machine *machine, const struct gemm_tile *tile)
+{
+    uint64_t registers = (uint64_t)tile->m * tile->n / gemm_threads(machine, tile) + 40;
+    return (uint32_t)min_u64((uint64_t)machine->lanes * 8 - 2, registers);
+}
+
+bool gemm_is_persistent(const struct gemm_machine *machine, const struct gemm_problem *problem,
+                        const struct gemm_tile *tile)
+{
+    return problem->style == GEMM_ASYNC && 2 * gemm_tile_lds(problem, tile) > machine->lds_workgroup_max;
+}
+
+/* ---- a tile on the machine ---- */
+
+/* Everything about one candidate that its estimate is made from. */
+struct plan {
+    const struct gemm_machine *machine;
+    const struct gemm_problem *problem;
+    struct gemm_tile tile;
+    double tiles_m, tiles_n, tiles, items; /* clusters are not counted: tiles along M, N, in all; items: tiles x split */
+    double steps;                          /* of K per item */
+    double per_unit, slots;                /* resident workgroups of a unit, of the package */
+    double rounds, rest;                   /* full rounds, and workgroups of one unit in the last */
+    double rest_units;                     /* units busy in the last round */
+    double matrix, lds, issue, bytes;      /* of a step: cycles; operand bytes that a workgroup asks L2 for */
+    bool persistent;
+};
+
+static double resident(const struct plan *plan)
+{
+    const struct gemm_machine *machine = plan->machine;
+    double lds = gemm_tile_lds(plan->problem, &plan->tile) + machine->lds_reserved;
+    double lanes = gemm_threads(machine, &plan->tile);
+    double by_lds = floor(machine->lds_bytes / lds);
+    double by_registers = floor(machine->registers / (gemm_registers(machine, &plan->tile) * lanes));
+    return fmax(1, fmin(8, fmin(by_lds, by_registers)));
+}
+
+/* Instructions that move operands where bulk copies cannot: a lane moves `width` bytes an access, and every access has
+ * its address and bounds. The more lanes may issue, the faster, whatever the tile. */
+static double issue_cycles(const struct plan *plan)
+{
+    const struct gemm_problem *problem = plan->problem;
+    if (problem->style == GEMM_ASYNC) {
+        return 0;
+    }
+    double accesses = (double)(plan->tile.m + plan->tile.n) * plan->tile.k * problem->type.bytes /
+                      (plan->machine->lanes * problem->width);
+    double slots = problem->style == GEMM_REGISTER ? 28 : 6;
+    return accesses * (slots + 1) * plan->machine->issue_interval / plan->machine->simds;
+}
+
+static void set_steps(struct plan *plan)
+{
+    const struct gemm_tile *tile = &plan->tile;
+    double depth = ceil((double)plan->problem->k / tile->k);
+    plan->items = plan->tiles * tile->split;
+    plan->steps = ceil(depth / tile->split);
+    if (tile->stream_k) {
+        plan->items = fmin(plan->machine->units * plan->per_unit, plan->tiles * depth);
+        plan->steps = ceil(plan->tiles * depth / plan->items);
+    }
+}
+
+/* Workgroups are dealt to groups in turn, then to units: the fullest group counts. */
+static void set_rounds(struct plan *plan)
+{
+    const struct gemm_machine *machine = plan->machine;
+    double group_items = ceil(plan->items / machine->groups), group_slots = machine->units_per_group * plan->per_unit;
+    plan->rounds = floor(group_items / group_slots);
+    double rest = group_items - plan->rounds * group_slots;
+    plan->rest = ceil(rest / machine->units_per_group);
+    plan->rest_units = fmin(rest, machine->units_per_group) * machine->groups;
+    plan->slots = group_slots * machine->groups;
+}
+
+static void plan_init(struct plan *plan, const struct gemm_machine *machine, const struct gemm_problem *problem,
+                      const struct gemm_tile *tile)
+{
+    *plan = (struct plan){ .machine = machine, .problem = problem, .tile = *tile };
+    plan->tiles_m = ceil((double)problem->m / tile->m);
+    plan->tiles_n = ceil((double)problem->n / tile->n);
+    plan->tiles = plan->tiles_m * plan->tiles_n * (double)problem->batch;
+    plan->persistent = gemm_is_persistent(machine, problem, tile);
+    plan->per_unit = plan->persistent ? 1 : resident(plan);
+    set_steps(plan);
+    set_rounds(plan);
+    plan->matrix = multiply_cycles(machine, problem, tile);
+    plan->lds = lds_cycles(machine, problem, tile);
+    plan->issue = issue_cycles(plan);
+    plan->bytes = ((double)tile->m / tile->cluster_n + (double)tile->n / tile->cluster_m) * tile->k * problem->type.bytes;
+}
+
+/* ---- caches: what runs together shares rows of A and columns of B ---- */
+
+struct patch {
+    double m, n; /* M_C x N_C tiles of one product that run together behind one L2 */
+};
+
+static struct patch patch_of(const struct plan *plan, enum gemm_mapping mapping, double group, double together)
+{
+    double m = plan->tiles_m, n = plan->tiles_n;
+    together = fmax(1, fmin(together, m * n));
+    switch (mapping) {
+    case GEMM_MAP_ROW: return (struct patch){ ceil(together / n), fmin(together, n) };
+    case GEMM_MAP_COLUMN: return (struct patch){ fmin(together, m), ceil(together / m) };
+    case GEMM_MAP_BAND: {
+        double height = fmin(fmin(group, m), together);
+        return (struct patch){ height, fmin(n, ceil(together / height)) };
+    }
+    default: {
+        double side = exp2(ceil(log2(sqrt(together)))); /* a Hilbert curve fills squares, at worst two half ones */
+        double height = fmin(m, side);
+        return (struct patch){ height, fmin(n, ceil(together / height)) };
+    }
+    }
+}
+
+static double patch_bytes(const struct plan *plan, struct patch patch)
+{
+    return (patch.m * plan->tile.m + patch.n * plan->tile.n) * plan->tile.k * plan->problem->type.bytes;
+}
+
+/* Rows of the near-square band for `together` tiles at once. */
+static uint32_t band_for(const struct plan *plan, double together)
+{
+    double rows = sqrt(together * plan->tile.n / plan->tile.m);
+    return (uint32_t)fmax(1, fmin(plan->tiles_m, floor(rows)));
+}
+
+/* Bytes of one step of all tiles that run together: asked of the L2s, of the memory-side cache, of HBM. */
+struct traffic {
+    double l2, mall, hbm;
+};
+
+static struct traffic traffic_of(const struct plan *plan, enum gemm_mapping mapping, double group, bool by_group,
+                                 double together)
+{
+    const struct gemm_machine *machine = plan->machine;
+    double domains = machine->private_l2 ? machine->groups : 1;
+    double apart = plan->tile.split; /* parts of K have no operand in common */
+    double products = fmax(1, together / (apart * plan->tiles_m * plan->tiles_n)); /* of a batch, side by side */
+    double per_product = together / (apart * products);
+    struct patch all = patch_of(plan, mapping, group, per_product);
+    struct traffic traffic = { .l2 = together * plan->bytes };
+    if (plan->tile.stream_k) { /* each is at another K */
+        traffic.mall = traffic.hbm = traffic.l2;
+        return traffic;
+    }
+    double device = patch_bytes(plan, all) * apart * products;
+    double domain = device;
+    if (domains > 1 && by_group) {
+        domain = domains * patch_bytes(plan, patch_of(plan, mapping, group, per_product / domains)) * apart * products;
+    } else if (domains > 1) { /* dealt out in turn: every domain sees most rows and columns of the patch */
+        struct patch each = { fmin(all.m, per_product / domains), fmin(all.n, per_product / domains) };
+        domain = domains * patch_bytes(plan, each) * apart * products;
+    }
+    traffic.mall = fmin(domain, traffic.l2);
+    traffic.hbm = fmin(device, traffic.mall);
+    return traffic;
+}
+
+/* Operands that stay in a cache from round to round come from HBM once. */
+static void limit_hbm(const struct plan *plan, struct traffic *traffic)
+{
+    const struct gemm_problem *problem = plan->problem;
+    double once = ((double)problem->m + (double)problem->n) * (double)problem->k * (double)problem->batch * problem->type.bytes;
+    double total_steps = fmax(1, (plan->rounds + (plan->rest > 0)) * plan->steps);
+    double cache = plan->machine->mall_bytes > 0 ? plan->machine->mall_bytes : plan->machine->l2_bytes;
+    if (once < 0.7 * cache) {
+        traffic->hbm = fmin(traffic->hbm, once / total_steps);
+    }
+    if (plan->machine->mall_bytes <= 0) {
+        traffic->mall = fmin(traffic->mall, traffic->hbm);
+    }
+}
+
+/* ---- time ---- */
+
+static void step_parts(const struct plan *plan, const struct traffic *traffic, double workgroups,
+                       double parts[GEMM_LIMITS])
+{
+    const struct gemm_machine *machine = plan->machine;
+    double hit = traffic->l2 > 0 ? 1 - traffic->mall / traffic->l2 : 0;
+    double latency = machine->l2_latency + (1 - hit) * (machine->hbm_latency - machine->l2_latency);
+    memset(parts, 0, sizeof(double) * GEMM_LIMITS);
+    parts[GEMM_LIMIT_MATRIX] = plan->matrix * workgroups;
+    parts[GEMM_LIMIT_LDS] = plan->lds * workgroups;
+    parts[GEMM_LIMIT_ISSUE] = plan->issue * workgroups;
+    parts[GEMM_LIMIT_L1] = plan->bytes * workgroups / machine->fill_rate;
+    parts[GEMM_LIMIT_L2] = traffic->l2 / machine->l2_rate;
+    parts[GEMM_LIMIT_MALL] = machine->mall_rate > 0 ? traffic->mall / machine->mall_rate : 0;
+    parts[GEMM_LIMIT_HBM] = traffic->hbm / machine->hbm_rate;
+    parts[GEMM_LIMIT_LATENCY] = latency / fmax(1, plan->tile.stages - 1.0);
+    if (plan->problem->type.dtype == WAVE_FP32) { /* a lone wave waits for LDS as long as it multiplies */
+        parts[GEMM_LIMIT_LATENCY] = fmax(parts[GEMM_LIMIT_LATENCY], 2 * plan->matrix);
+    }
+}
+
+static double step_time(const double parts[GEMM_LIMITS], enum gemm_limit *limit)
+{
+    double first = 0, second = 0;
+    for (int i = 0; i < GEMM_LIMITS; i++) {
+        if (parts[i] > first) {
+            second = first;
+            first = parts[i];
+            *limit = (enum gemm_limit)i;
+        } else if (parts[i] > second) {
+            second = parts[i];
+        }
+    }
+    return first + OVERLAP_LOSS * second;
+}
+
+static double store_cycles(const struct plan *plan, double workgroups)
+{
+    const struct gemm_machine *machine = plan->machine;
+    double bytes = (double)plan->tile.m * plan->tile.n * (plan->tile.split > 1 ? 4 : plan->problem->type.out_bytes);
+    double from_unit = bytes * workgroups / machine->store_rate;
+    double all = bytes * workgroups * machine->units / machine->hbm_rate;
+    return fmax(from_unit, all) + machine->l2_latency;
+}
+
+/* The launch that adds up the parts of split tiles, or the tail in which owners of shared tiles read what others left. */
+static double reduction_cycles(const struct plan *plan)
+{
+    const struct gemm_machine *machine = plan->machine;
+    const struct gemm_problem *problem = plan->problem;
+    double elements = (double)problem->m * (double)problem->n * (double)problem->batch;
+    if (plan->tile.stream_k) {
+        double tile_bytes = 4.0 * plan->tile.m * plan->tile.n;
+        return 2 * (tile_bytes / machine->store_rate + machine->l2_latency + machine->workgroup_end);
+    }
+    if (plan->tile.split <= 1) {
+        return 0;
+    }
+    double bytes = elements * (4.0 * plan->tile.split + problem->type.out_bytes);
+    return machine->gap + machine->launch + machine->hbm_latency + bytes / fmin(machine->l2_rate, machine->hbm_rate * 2);
+}
+
+static double round_cycles(const struct plan *plan, const double parts[GEMM_LIMITS], double workgroups, bool first,
+                           bool last, enum gemm_limit *limit)
+{
+    double cycles = plan->steps * step_time(parts, limit);
+    bool runs_ahead = plan->persistent || plan->per_unit > 1; /* another tile's loads or work fill the gap */
+    if (first || !runs_ahead) {
+        cycles += plan->machine->hbm_latency + plan->machine->workgroup_start + gemm_setup_cycles(plan->problem);
+    }
+    cycles += last || !runs_ahead ? store_cycles(plan, workgroups)
+                                  : gemm_drain_cycles(plan->machine, plan->problem, &plan->tile);
+    return cycles;
+}
+
+static void choose_mapping(struct plan *plan, double together, struct traffic *best)
+{
+    best->mall = INFINITY;
+    for (int by_group = 0; by_group <= (plan->machine->groups > 1); by_group++) {
+        double behind = plan->machine->private_l2 && by_group ? together / plan->machine->groups : together;
+        uint32_t band = band_for(plan, fmax(1, behind / plan->tile.split));
+        for (int mapping = 0; mapping < GEMM_MAPPINGS; mapping++) {
+            struct traffic traffic = traffic_of(plan, (enum gemm_mapping)mapping, band, by_group, together);
+            if (traffic.mall < best->mall * 0.999 || (traffic.mall <= best->mall && traffic.hbm < best->hbm * 0.999)) {
+                *best = traffic;
+                plan->tile.mapping = (enum gemm_mapping)mapping;
+                plan->tile.group = band;
+                plan->tile.by_group = by_group;
+            }
+        }
+    }
+}
+
+static double useful_share(const struct plan *plan)
+{
+    const struct gemm_problem *problem = plan->problem;
+    double depth = plan->tile.stream_k ? ceil((double)problem->k / plan->tile.k) : plan->steps * plan->tile.split;
+    return (double)problem->m * (double)problem->n * (double)problem->k * (double)problem->batch /
+           (plan->tiles * plan->tile.m * plan->tile.n * depth * plan->tile.k);
+}
+
+void gemm_estimate_tile(const struct gemm_machine *machine, const struct gemm_problem *problem,
+                        const struct gemm_tile *tile, struct gemm_estimate *estimate)
+{
+    struct plan plan;
+    struct traffic traffic = { 0 };
+    double parts[GEMM_LIMITS], rest_parts[GEMM_LIMITS];
+    enum gemm_limit limit = GEMM_LIMIT_MATRIX, rest_limit = GEMM_LIMIT_MATRIX;
+    plan_init(&plan, machine, problem, tile);
+    double full = fmin(plan.slots, plan.items);
+    choose_mapping(&plan, full, &traffic);
+    limit_hbm(&plan, &traffic);
+    step_parts(&plan, &traffic, plan.rounds > 0 ? plan.per_unit : plan.rest, parts);
+    double cycles = machine->launch + machine->workgroup_end;
+    if (plan.rounds > 0) {
+        cycles += round_cycles(&plan, parts, plan.per_unit, true, plan.rest == 0, &limit) +
+                  (plan.rounds - 1) * round_cycles(&plan, parts, plan.per_unit, false, false, &limit);
+    }
+    if (plan.rest > 0) {
+        double share = plan.rest * plan.rest_units / full;
+        struct traffic rest = { traffic.l2 * share, traffic.mall * share, traffic.hbm * share };
+        step_parts(&plan, &rest, plan.rest, rest_parts);
+        cycles += round_cycles(&plan, rest_parts, plan.rest, plan.rounds == 0, true, plan.rounds > 0 ? &rest_limit : &limit);
+    }
+    double reduction = reduction_cycles(&plan), step = plan.steps * (plan.rounds + (plan.rest > 0)) * step_time(parts, &limit);
+    *estimate = (struct gemm_estimate){
+        .tile = plan.tile,
+        .us = (cycles + reduction) / machine->mhz,
+        .reduction_us = reduction / machine->mhz,
+        .limit = step < 0.5 * (cycles + reduction) ? GEMM_LIMIT_LAUNCH : limit,
+        .steps = plan.steps,
+        .rounds = plan.rounds + (plan.rest > 0),
+        .filled = plan.items / ((plan.rounds + (plan.rest > 0)) * plan.slots),
+        .useful = useful_share(&plan),
+        .hit_l2 = traffic.l2 > 0 ? 1 - traffic.mall / traffic.l2 : 0,
+        .workgroups = plan.items,
+        .per_unit = plan.per_unit,
+    };
+    memcpy(estimate->step, parts, sizeof parts);
+}
