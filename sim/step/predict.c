@@ -758,7 +758,10 @@ static void fill_notes(struct prediction_build *build)
             build->timeline->dropped_syncs);
     }
     if (graph->world_size > graph->rank_count) {
-        notes_add(notes, "%u of %u ranks given: the others are taken to arrive with the last of these",
+        notes_add(notes,
+                  is_described(graph) ? "%u of %u ranks played, those with most and least to do; the others arrive with the "
+                                        "last of these"
+                                      : "%u of %u ranks given: the others are taken to arrive with the last of these",
                   graph->rank_count, graph->world_size);
     }
     double host_ms = 0;

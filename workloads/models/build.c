@@ -174,20 +174,23 @@ static void update(struct build *build)
 
 static void run_step(struct build *build)
 {
+    bool parallel = build->gpus > 1;
+    struct ddp *ddp = parallel && build->model->parallel == PARALLEL_DDP ? ddp_begin(build) : NULL;
     struct tensor *loss = loss_of(build, forward(build));
     eager_backward(build->eager, loss);
-    if (build->gpus > 1 && build->model->parallel == PARALLEL_FLAT) {
+    ddp_end(ddp);
+    if (parallel && build->model->parallel == PARALLEL_FLAT) {
         reduce_flat(build);
     }
     update(build);
     eager_release(build->eager, loss);
 }
 
-static enum sim_status build_rank(const struct model *model, struct graph *graph, uint32_t rank,
+static enum sim_status build_rank(const struct model *model, struct graph *graph, uint32_t index, uint32_t rank,
                                   struct sim_error *error)
 {
     struct build build = { .model = model,
-                           .eager = eager_create(graph, rank),
+                           .eager = eager_create(graph, index),
                            .rank = rank,
                            .gpus = model->gpus,
                            .batch = model->batch,
@@ -202,13 +205,48 @@ static enum sim_status build_rank(const struct model *model, struct graph *graph
         take_inputs(&build);
         run_step(&build);
     }
-    graph->ranks[rank].rank_id = rank;
-    graph->ranks[rank].thread_count = 2;
-    graph->ranks[rank].stream_count = build.eager->streams;
+    graph->ranks[index].rank_id = rank;
+    graph->ranks[index].thread_count = 2;
+    graph->ranks[index].stream_count = build.eager->streams;
     layers_finish(&build);
     free(build.tables);
     eager_destroy(build.eager);
     return build.status;
+}
+
+/* Lookups of a rank, the ids of all examples for its tables: what makes ranks differ. */
+static double lookups_of(const struct model *model, uint32_t rank)
+{
+    double lookups = 0;
+    for (uint32_t t = rank; t < model->table_count && !model->sequence_input; t += model->gpus) {
+        lookups += model->tables[t].pooling * model->tables[t].dim;
+    }
+    return lookups;
+}
+
+#define RANKS_ALL 8 /* up to so many ranks are all played; of more, the one with most to do and the one with least */
+
+/* Which ranks stand for all. Ranks that are not played arrive at collectives with the last that is. */
+static uint32_t choose_ranks(const struct model *model, uint32_t chosen[RANKS_ALL])
+{
+    uint32_t most = 0, least = 0;
+    for (uint32_t rank = 1; rank < model->gpus; rank++) {
+        most = lookups_of(model, rank) > lookups_of(model, most) ? rank : most;
+        least = lookups_of(model, rank) < lookups_of(model, least) ? rank : least;
+    }
+    if (most == least) {
+        chosen[0] = 0;
+        return 1;
+    }
+    if (model->gpus <= RANKS_ALL) {
+        for (uint32_t rank = 0; rank < model->gpus; rank++) {
+            chosen[rank] = rank;
+        }
+        return model->gpus;
+    }
+    chosen[0] = most < least ? most : least;
+    chosen[1] = most < least ? least : most;
+    return 2;
 }
 
 enum sim_status model_graph(const struct model *model, struct graph **out, struct sim_error *error)
@@ -218,9 +256,10 @@ enum sim_status model_graph(const struct model *model, struct graph **out, struc
     *out = NULL;
     graph->world_size = model->gpus;
     graph->batch = model->batch;
-    graph_add_ranks(graph, model->gpus);
-    for (uint32_t rank = 0; status == SIM_OK && rank < model->gpus; rank++) {
-        status = build_rank(model, graph, rank, error);
+    uint32_t chosen[RANKS_ALL], count = choose_ranks(model, chosen);
+    graph_add_ranks(graph, count);
+    for (uint32_t i = 0; status == SIM_OK && i < count; i++) {
+        status = build_rank(model, graph, i, chosen[i], error);
     }
     if (status == SIM_OK) {
         status = graph_check(graph, error);

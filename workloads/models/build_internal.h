@@ -37,4 +37,9 @@ void layers_finish(struct build *build);
 struct tensor *exchange_pooled(struct build *build, struct tensor *stacked);
 void reduce_flat(struct build *build); /* all gradients as one list */
 
+/* build_ddp.c: from before the backward pass until behind it; the end frees. */
+struct ddp;
+struct ddp *ddp_begin(struct build *build);
+void ddp_end(struct ddp *ddp); /* NULL is allowed */
+
 #endif

@@ -99,7 +99,7 @@ static void embedding_dense_backward(struct eager *eager, struct function *f)
     eager_kernel_bytes(eager, "sort", name, index_bytes, index_bytes);
     eager_kernel_bytes(eager, "sort", name, index_bytes, index_bytes);
     for (int pass = 0; pass < SORT_PASSES; pass++) {
-        eager_kernel(eager, "memory", name, "memory", "set", "bytes=2048;cache=produced");
+        eager_kernel(eager, "memory", name, "memory", "set", "bytes=%.0f;cache=produced", ceil(ids / 4));
         eager_kernel_bytes(eager, "sort", name, index_bytes, index_bytes);
     }
     eager_host(eager, "....zeros .....empty .....zero_ ......fill_");
