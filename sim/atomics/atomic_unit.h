@@ -38,7 +38,7 @@ struct atomic_units {
     struct atomic_rates rates;
     uint32_t slice_count;
     struct atomic_front *fronts;      /* [slice_count] */
-    struct leaky_server *arithmetic;  /* [slice_count / slices_per_unit, rounded up] */
+    struct slotted_server *arithmetic;  /* [slice_count / slices_per_unit, rounded up] */
     struct atomic_block_state *blocks;/* [1 << ATOMIC_BLOCK_TABLE_BITS], direct-mapped */
 };
 
@@ -49,12 +49,12 @@ void atomic_units_destroy(struct atomic_units *units); /* zeroed memory is allow
 
 /* Execute one block: `rounds` >= 1 dependent operations on its most frequent address, arriving at `t` after `slice_queue`
  * (the slice's own request server) let it in. Returns the end of the last operation. */
-static inline sim_ticks atomic_unit_block(struct atomic_units *units, struct leaky_server *slice_queue, uint32_t slice,
+static inline sim_ticks atomic_unit_block(struct atomic_units *units, struct slotted_server *slice_queue, uint32_t slice,
                                           uint64_t block, uint32_t rounds, enum wave_atomic_type type, sim_ticks t)
 {
     const struct atomic_rates *rates = &units->rates;
     sim_ticks service = rounds > 1 ? rates->lane * rounds : rates->block;
-    sim_ticks start = leaky_server_start(slice_queue, t, service);
+    sim_ticks start = slotted_server_start(slice_queue, t, service);
     struct atomic_front *front = &units->fronts[slice];
     if (start < front->in_order_free) {
         start = front->in_order_free;
@@ -70,7 +70,7 @@ static inline sim_ticks atomic_unit_block(struct atomic_units *units, struct lea
     state->key = block + 1;
     state->free = start + rates->dependent[type] * rounds;
     sim_ticks unit_cost = rates->unit[type] * rounds;
-    sim_ticks unit_start = leaky_server_start(&units->arithmetic[slice / rates->slices_per_unit], start, unit_cost);
+    sim_ticks unit_start = slotted_server_start(&units->arithmetic[slice / rates->slices_per_unit], start, unit_cost);
     sim_ticks end = state->free;
     return end > unit_start + unit_cost ? end : unit_start + unit_cost;
 }

@@ -228,7 +228,7 @@ static void engine_run(const struct engine *engine, const struct run_request *re
 }
 
 /* The time of one wave far longer than the others, alone on the package: its chain may bound the kernel. */
-static sim_ticks longest_wave_time(const struct engine *engine, const struct wave_program *program, double share)
+static sim_ticks longest_wave_time(const struct engine *engine, struct package *package, const struct wave_program *program, double share)
 {
     struct run_request request = { .first_workgroup = program->longest_wave_workgroup, .workgroup_count = 1, .unit_share = share,
                                    .window = { 0, UINT64_MAX }, .one_wave_only = true, .one_wave = program->longest_wave_index };
@@ -237,8 +237,10 @@ static sim_ticks longest_wave_time(const struct engine *engine, const struct wav
     struct run_outcome short_run;
     struct run_outcome long_run;
     request.window.trip_limit = half > 0 ? half : 1;
+    package_reset_timing(package);
     engine_run(engine, &request, &short_run);
     request.window.trip_limit = 2 * request.window.trip_limit;
+    package_reset_timing(package);
     engine_run(engine, &request, &long_run);
     double per_trip = (double)(long_run.end - short_run.end) / (double)request.window.trip_limit * 2;
     double rest = trips > request.window.trip_limit ? (double)(trips - request.window.trip_limit) : 0;
@@ -396,8 +398,7 @@ static enum sim_status run_engine(const struct chip_profile *profile, const stru
     result->sampling_error = sampling_error * (1 - result->sampled_fraction);
     if (plan.cut != CUT_NONE && program->longest_wave_trips > 0) {
         struct package_traffic kept = package->traffic;
-        package_reset_timing(package);
-        double chain = (double)longest_wave_time(&engine, program, share);
+        double chain = (double)longest_wave_time(&engine, package, program, share);
         package->traffic = kept;
         if (chain > ticks) {
             result->duration_us = chain * 1e-9;

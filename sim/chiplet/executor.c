@@ -18,8 +18,9 @@ struct l1_line {
 };
 
 struct unit {
-    struct leaky_server lsu, out, fill, lds;
-    struct leaky_server issue[SIMDS_MAX], sfu[SIMDS_MAX], matrix[SIMDS_MAX];
+    struct slotted_server lsu, out, fill, lds;
+    struct in_order_server issue[SIMDS_MAX], sfu[SIMDS_MAX];
+    struct slotted_server matrix[SIMDS_MAX];
     sim_ticks *load_ring;  /* when the k-th last load request came back */
     sim_ticks *store_ring; /* when the k-th last store packet was taken */
     uint32_t load_next, store_next;
@@ -64,7 +65,7 @@ struct executor {
     uint32_t calendar[CALENDAR_SIZE];
     uint64_t calendar_position, calendar_waves;
     sim_ticks bucket;
-    struct leaky_server *dispatchers;
+    struct in_order_server *dispatchers;
     uint32_t dispatcher_count;
     /* per-run */
     const struct run_request *request;
@@ -369,7 +370,7 @@ static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index
     uint32_t mask = access->mask;
     struct line_place place = access->place;
     uint32_t sectors = sector_count(mask);
-    sim_ticks a = leaky_server_start(&unit->lsu, t, package->l1_request);
+    sim_ticks a = slotted_server_start(&unit->lsu, t, package->l1_request);
     blame->l1 += a - t;
     package->traffic.l1_requests++;
     package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
@@ -393,12 +394,12 @@ static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index
         blame->l1 += *slot - a;
         a = *slot;
     }
-    sim_ticks sent = leaky_server_start(&unit->out, a, package->cycle);
+    sim_ticks sent = slotted_server_start(&unit->out, a, package->cycle);
     blame->l1 += sent - a;
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
     sim_ticks there = latency * 7 / 16;
     sim_ticks data = package_read(package, line, &place, mask, unit->group, sent + there, blame);
-    sim_ticks back = leaky_server_start(&unit->fill, data + (latency - there), package->fill_sector * sectors);
+    sim_ticks back = slotted_server_start(&unit->fill, data + (latency - there), package->fill_sector * sectors);
     blame->l1 += back - (data + (latency - there));
     *slot = back;
     if (position != UINT32_MAX) {
@@ -451,11 +452,11 @@ static inline sim_ticks store_line(struct executor *executor, uint32_t unit_inde
     uint32_t partial = access->partial;
     struct line_place place = access->place;
     uint32_t sectors = sector_count(mask);
-    sim_ticks a = leaky_server_start(&unit->lsu, t, package->l1_request);
+    sim_ticks a = slotted_server_start(&unit->lsu, t, package->l1_request);
     package->traffic.l1_requests++;
     package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
     sim_ticks *slot = store_credit(executor, unit, &a);
-    a = leaky_server_start(&unit->out, a, package->store_sector * sectors);
+    a = slotted_server_start(&unit->out, a, package->store_sector * sectors);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
     *slot = package_write(package, line, &place, mask, partial, unit->group, a + latency * 7 / 16, blame);
     note_drain(executor, *slot, blame);
@@ -468,11 +469,11 @@ static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_ind
     struct package *package = executor->package;
     struct unit *unit = &executor->units[unit_index];
     uint32_t sectors = sector_count(mask);
-    sim_ticks a = leaky_server_start(&unit->lsu, t, package->l1_request);
+    sim_ticks a = slotted_server_start(&unit->lsu, t, package->l1_request);
     package->traffic.l1_requests++;
     package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
     sim_ticks *slot = store_credit(executor, unit, &a);
-    a = leaky_server_start(&unit->out, a, package->store_sector * sectors);
+    a = slotted_server_start(&unit->out, a, package->store_sector * sectors);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
     sim_ticks end = package_atomic(package, line, &place, mask, rounds, (enum wave_atomic_type)op->atomic_type, unit->group,
                                    a + latency * 7 / 16, blame);
@@ -671,18 +672,18 @@ static sim_ticks issue_work(struct executor *executor, struct wave *wave, sim_ti
     }
     sim_ticks now = t;
     if (cost > 0) {
-        now = leaky_server_start(&unit->issue[wave->simd], now, cost) + cost;
+        now = in_order_server_start(&unit->issue[wave->simd], now, cost) + cost;
     }
     if (op->sfu_slots > 0) {
         sim_ticks sfu = executor->sfu_cost * op->sfu_slots;
-        sim_ticks end = leaky_server_start(&unit->sfu[wave->simd], t, sfu) + sfu;
+        sim_ticks end = in_order_server_start(&unit->sfu[wave->simd], t, sfu) + sfu;
         now = end > now ? end : now;
     }
     outcome->blame[KERNEL_STAGE_ISSUE] += (double)(now - t);
     if (op->lds_bytes > 0 || op->lds_atomics > 0) {
         double conflict = op->lds_conflict_x16 > 0 ? op->lds_conflict_x16 / 16.0 : 1;
         sim_ticks lds = (sim_ticks)(op->lds_bytes * executor->lds_ticks_per_byte * conflict + op->lds_atomics * executor->lds_ticks_per_atomic + 0.5);
-        sim_ticks end = leaky_server_start(&unit->lds, now, lds) + lds;
+        sim_ticks end = slotted_server_start(&unit->lds, now, lds) + lds;
         if (op->matrix_flops == 0) {
             end += executor->lds_latency;
         }
@@ -698,7 +699,7 @@ static sim_ticks issue_work(struct executor *executor, struct wave *wave, sim_ti
     if (op->matrix_flops > 0) {
         sim_ticks cost_matrix = (sim_ticks)((double)op->matrix_flops * executor->matrix_ticks_per_flop[op->matrix_dtype] + 0.5);
         SIM_ASSERT(cost_matrix > 0, "matrix work of dtype %u without a rate in %s", op->matrix_dtype, executor->program->name);
-        sim_ticks start = leaky_server_start(&unit->matrix[wave->simd], now, cost_matrix);
+        sim_ticks start = slotted_server_start(&unit->matrix[wave->simd], now, cost_matrix);
         outcome->blame[KERNEL_STAGE_MATRIX] += (double)(start - now);
         executor->package->traffic.matrix_busy += cost_matrix;
         wave->matrix_done = start + cost_matrix;
@@ -887,8 +888,8 @@ static void start_workgroup(struct executor *executor, uint32_t slot_index, uint
     struct workgroup_slot *slot = &executor->slots[slot_index];
     struct unit *unit = &executor->units[slot->unit];
     uint32_t waves = executor->program->waves_per_workgroup;
-    struct leaky_server *dispatcher = &executor->dispatchers[unit->group % executor->dispatcher_count];
-    sim_ticks start = leaky_server_start(dispatcher, t, executor->dispatch_interval) + executor->start_latency;
+    struct in_order_server *dispatcher = &executor->dispatchers[unit->group % executor->dispatcher_count];
+    sim_ticks start = in_order_server_start(dispatcher, t, executor->dispatch_interval) + executor->start_latency;
     slot->running = waves;
     slot->at_barrier = 0;
     slot->barrier_time = 0;
@@ -979,7 +980,7 @@ static void arrive_at_barrier(struct executor *executor, struct wave *wave, sim_
         return; /* woken by the last one; waves of a workgroup all pass its barriers */
     }
     sim_ticks go = slot->barrier_time + executor->barrier;
-    for (uint32_t w = 0; w < executor->program->waves_per_workgroup; w++) {
+    for (uint32_t w = executor->program->waves_per_workgroup; w-- > 0;) { /* the calendar pops equal times last in, first out */
         struct wave *other = &executor->waves[slot->first_wave + w];
         if (other->op.kind != WAVE_BARRIER) {
             continue;

@@ -1,5 +1,5 @@
 /* The path of a line beyond the unit: L2 slices, die links, memory-side cache, HBM channels, and the place of atomics.
- * Reads walk the whole path at once and reserve every server on it; see ticks.h for why the servers leak.
+ * Reads walk the whole path at once and reserve every server on it; see ticks.h for how servers take what arrives out of order.
  * Rules that keep out-of-order reservations honest: nothing is reserved far ahead of the other users of a server (write-backs
  * and refreshes are charged at the arrival that causes them), and where order is the mechanism (atomics) it is strict. */
 #include "sim/chiplet/package_internal.h"
@@ -127,9 +127,9 @@ static inline uint32_t fetched_mask(const struct package *package, uint32_t mask
 static inline void hbm_refresh(struct package *package, struct hbm_channel *channel, sim_ticks t)
 {
     if (t > channel->refresh_due) {
-        /* the latest refresh began when it was due; earlier ones fell into idle time or are in the backlog already */
+        /* the latest refresh began when it was due; earlier ones fell into idle time or are reserved already */
         sim_ticks missed = (t - channel->refresh_due) / package->hbm_refresh_interval;
-        leaky_server_start(&channel->data, channel->refresh_due + missed * package->hbm_refresh_interval, package->hbm_refresh);
+        slotted_server_start(&channel->data, channel->refresh_due + missed * package->hbm_refresh_interval, package->hbm_refresh);
         channel->refresh_due += (missed + 1) * package->hbm_refresh_interval;
     }
 }
@@ -147,10 +147,10 @@ static inline sim_ticks hbm_read(struct package *package, uint32_t index, uint32
     }
     if (channel->row[slot] != row + 1) {
         channel->row[slot] = row + 1;
-        start = leaky_server_start(&channel->activate, t, package->hbm_activate);
+        start = slotted_server_start(&channel->activate, t, package->hbm_activate);
         cost += package->hbm_bubble;
     }
-    sim_ticks bus = leaky_server_start(&channel->data, t, cost);
+    sim_ticks bus = slotted_server_start(&channel->data, t, cost);
     if (bus > start) {
         start = bus;
     }
@@ -164,7 +164,7 @@ static inline void hbm_drain_writes(struct package *package, struct hbm_channel 
     sim_ticks transfer = package->hbm_access * channel->write_groups;
     sim_ticks activate = package->hbm_write_activate * channel->write_activations;
     sim_ticks cost = 2 * package->hbm_turnaround + (transfer > activate ? transfer : activate);
-    leaky_server_add(&channel->data, cost);
+    slotted_server_start(&channel->data, package->now, cost);
     package->traffic.hbm_busy += cost;
     channel->write_groups = 0;
     channel->write_activations = 0;
@@ -192,7 +192,7 @@ static inline void link_cross(struct package *package, uint32_t from, uint32_t t
         return;
     }
     sim_ticks cost = ticks_of_ns((double)bytes / package->profile->die_link_rate * package->dies / 2.0);
-    sim_ticks start = leaky_server_start(&package->link[to * 2], *t, cost);
+    sim_ticks start = slotted_server_start(&package->link[to * 2], *t, cost);
     blame->link += start - *t + package->link_latency;
     *t = start + package->link_latency;
     package->traffic.link_bytes += bytes;
@@ -224,7 +224,7 @@ static void memory_write(struct package *package, const struct line_place *place
         }
         *entry |= mask << 4 | mask;
         if (timed) {
-            leaky_server_add(&package->mall_slice[place->channel], package->mall_service);
+            slotted_server_start(&package->mall_slice[place->channel], package->now, package->mall_service);
             package->traffic.mall_bytes += (uint64_t)sector_count(mask) << package->sector_shift;
         }
     } else if (timed) {
@@ -242,7 +242,7 @@ static sim_ticks memory_read(struct package *package, const struct line_place *p
     }
     if (package->has_mall) {
         if (timed) {
-            sim_ticks start = leaky_server_start(&package->mall_slice[place->channel], t, package->mall_service);
+            sim_ticks start = slotted_server_start(&package->mall_slice[place->channel], t, package->mall_service);
             blame->mall += start - t + package->mall_extra;
             t = start + package->mall_extra;
             package->traffic.mall_requests++;
@@ -357,10 +357,11 @@ static inline void pending_set(struct package *package, uint64_t line, uint32_t 
 
 static inline void slice_serve(struct package *package, uint32_t global_slice, sim_ticks cost, sim_ticks *t, struct access_blame *blame)
 {
-    sim_ticks start = leaky_server_start(&package->slice[global_slice], *t, cost);
+    sim_ticks start = slotted_server_start(&package->slice[global_slice], *t, cost);
     blame->l2 += start - *t;
     package->traffic.slice_busy += cost;
     *t = start;
+    package->now = start;
 }
 
 static inline void tlb_access(struct package *package, uint64_t line, uint32_t group, sim_ticks *t, struct access_blame *blame)
@@ -500,8 +501,7 @@ sim_ticks package_write(struct package *package, uint64_t line, const struct lin
     l2_dirty(package, slice, &place, entry, mask, timed);
     if (timed) {
         /* a store is taken when the channel that its evictions load keeps up */
-        struct hbm_channel *channel = &package->hbm[place.channel];
-        sim_ticks backlog = channel->data.backlog - (t - channel->data.last);
+        sim_ticks backlog = slotted_server_wait(&package->hbm[place.channel].data, t);
         if (backlog > package->hbm_refresh) {
             blame->hbm += backlog - package->hbm_refresh;
             t += backlog - package->hbm_refresh;
@@ -511,7 +511,7 @@ sim_ticks package_write(struct package *package, uint64_t line, const struct lin
 }
 
 static sim_ticks atomic_execute(struct package *package, uint64_t line, const uint8_t *rounds, enum wave_atomic_type type,
-                                struct leaky_server *queue, uint32_t where, sim_ticks t, struct access_blame *blame)
+                                struct slotted_server *queue, uint32_t where, sim_ticks t, struct access_blame *blame)
 {
     uint32_t blocks = package->line_bytes / package->atomics.rates.block_bytes;
     sim_ticks end = t;
@@ -534,6 +534,7 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
 {
     const struct line_place place = *at;
     bool timed = blame != NULL;
+    package->now = t;
     tlb_access(package, line, group, &t, blame);
     if (package->atomics_at_memory) {
         if (timed) {

@@ -45,7 +45,7 @@ struct line_place {
 };
 
 struct hbm_channel {
-    struct leaky_server data, activate;
+    struct slotted_server data, activate;
     sim_ticks refresh_due;
     uint32_t row[HBM_OPEN_ROWS_MAX];
     uint32_t write_groups;      /* access units waiting in the write queue */
@@ -104,15 +104,16 @@ struct package {
 
     /* state */
     struct tags_set *l2;          /* [groups * slices_per_group][sets] */
-    struct leaky_server *slice;   /* [groups * slices_per_group] */
+    struct slotted_server *slice;   /* [groups * slices_per_group] */
     struct tags_set *mall;        /* [channels][mall_sets] or NULL */
-    struct leaky_server *mall_slice;
-    struct leaky_server *link;    /* [dies][2]: into and out of a die */
+    struct slotted_server *mall_slice;
+    struct slotted_server *link;    /* [dies][2]: into and out of a die */
     struct hbm_channel *hbm;      /* [channels] */
     struct atomic_units atomics;  /* over L2 slices or channels */
     struct { uint64_t key; sim_ticks ready; } *pending; /* fills in flight, direct-mapped by line and group */
     uint64_t *tlb;                /* [groups][tlb_entries]: page + 1, direct-mapped */
     struct package_traffic traffic;
+    sim_ticks now;                /* arrival of the access at hand at its slice: when its evictions are charged */
 };
 
 /* Build for a clock; aborts when host memory is short. Requires a checked profile. */

@@ -3,6 +3,7 @@
  * per cycle, doubles would depend on the order of additions). 2^63 fs are 2.5 hours of simulated time. */
 #ifndef SIM_CORE_TICKS_H
 #define SIM_CORE_TICKS_H
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef int64_t sim_ticks; /* femtoseconds, instant or duration */
@@ -25,34 +26,131 @@ static inline double ticks_to_us(sim_ticks ticks)
     return (double)ticks * 1e-9;
 }
 
-/* A server under a leaky backlog. Reservations may arrive out of time order (a request held upstream reserves in the
- * future); with `start = max(free, t)` the idle gap before such a one would be lost for good. The backlog drains with
- * time and grows with cost, so work is conserved whatever the order of arrival. */
-struct leaky_server {
-    sim_ticks last;    /* latest arrival seen */
-    sim_ticks backlog; /* work waiting at `last` */
-    sim_ticks busy;    /* all work ever taken */
+/* A server whose reservations may arrive out of time order (a request held upstream reserves in the future): time is cut into
+ * slots, and each slot remembers how much of it is taken. A reservation gets the first free time at or after its arrival, also
+ * before a later one that came first, so that neither idle time is lost (as with `start = max(free, t)`) nor is an early arrival
+ * charged with the work of later ones (as with one backlog that drains). Within a slot only runs of arrivals in
+ * order are kept apart in time, otherwise order is lost: an error of half a slot at most. The latest SERVER_SLOTS slots are remembered. An older arrival takes the server to have been as its oldest slot is: full,
+ * and it queues from there on; or not, and it shares a draining backlog with other such. */
+#define SERVER_SLOTS 64
+#define SERVER_SLOT_BITS 24 /* a slot is 2^this ticks: 17 ns */
+#define SERVER_UNIT_BITS 9  /* its use is counted in 2^this ticks */
+#define SERVER_SLOT_UNITS (1u << (SERVER_SLOT_BITS - SERVER_UNIT_BITS))
+
+struct slotted_server {
+    sim_ticks busy;              /* all work ever taken */
+    sim_ticks old_last;          /* latest arrival older than the ring */
+    sim_ticks old_backlog;       /* work waiting at `old_last` */
+    uint32_t top;                /* latest slot in the ring */
+    uint32_t full_from, full_to; /* slots known to be full */
+    uint32_t run_slot;           /* where the latest reservation ended */
+    sim_ticks run_last, run_end; /* when it came, when it will have been served */
+    uint16_t used[SERVER_SLOTS];
 };
 
-/* Reserve `cost` for an arrival at `t`; returns the start of service. */
-static inline sim_ticks leaky_server_start(struct leaky_server *server, sim_ticks t, sim_ticks cost)
+static inline void slotted_server_advance(struct slotted_server *server, uint32_t slot)
 {
-    if (t > server->last) {
-        sim_ticks idle = t - server->last;
-        server->backlog = server->backlog > idle ? server->backlog - idle : 0;
-        server->last = t;
+    if (slot >= server->top + SERVER_SLOTS) {
+        __builtin_memset(server->used, 0, sizeof server->used);
+        server->top = slot;
     }
-    sim_ticks wait = server->backlog;
-    server->backlog = wait + cost;
-    server->busy += cost;
-    return t + wait;
+    while (server->top < slot) {
+        server->used[++server->top % SERVER_SLOTS] = 0;
+    }
 }
 
-/* Work that nobody waits for (a write-back, a refresh): delays others, does not move the clock of the server. */
-static inline void leaky_server_add(struct leaky_server *server, sim_ticks cost)
+/* Before the ring, and not full at its beginning. */
+static inline bool slotted_server_is_old(const struct slotted_server *server, sim_ticks t)
 {
-    server->backlog += cost;
+    return (uint32_t)((uint64_t)t >> SERVER_SLOT_BITS) + SERVER_SLOTS <= server->top &&
+           server->used[(server->top + 1) % SERVER_SLOTS] < SERVER_SLOT_UNITS;
+}
+
+static inline uint32_t slotted_server_first_free(struct slotted_server *server, sim_ticks t)
+{
+    uint32_t slot = (uint32_t)((uint64_t)t >> SERVER_SLOT_BITS);
+    if (slot + SERVER_SLOTS <= server->top) {
+        slot = server->top - SERVER_SLOTS + 1;
+    }
+    bool in_full = slot >= server->full_from && slot < server->full_to;
+    uint32_t first = slot;
+    if (in_full) {
+        slot = server->full_to;
+    }
+    while (slot <= server->top && server->used[slot % SERVER_SLOTS] >= SERVER_SLOT_UNITS) {
+        slot++;
+    }
+    if (slot > first) {
+        server->full_from = in_full ? server->full_from : first;
+        server->full_to = slot;
+    }
+    return slot;
+}
+
+static inline sim_ticks slotted_server_old_wait(const struct slotted_server *server, sim_ticks t)
+{
+    sim_ticks idle = t > server->old_last ? t - server->old_last : 0;
+    return server->old_backlog > idle ? server->old_backlog - idle : 0;
+}
+
+/* Reserve `cost` for an arrival at `t`; returns the start of service. */
+static inline sim_ticks slotted_server_start(struct slotted_server *server, sim_ticks t, sim_ticks cost)
+{
     server->busy += cost;
+    if (slotted_server_is_old(server, t)) {
+        sim_ticks wait = slotted_server_old_wait(server, t);
+        server->old_last = t > server->old_last ? t : server->old_last;
+        server->old_backlog = wait + cost;
+        return t + wait;
+    }
+    uint32_t slot = slotted_server_first_free(server, t);
+    slotted_server_advance(server, slot);
+    uint32_t used = server->used[slot % SERVER_SLOTS];
+    sim_ticks at = ((sim_ticks)slot << SERVER_SLOT_BITS) + ((sim_ticks)used << SERVER_UNIT_BITS);
+    uint64_t left = (uint64_t)(cost + (1 << (SERVER_UNIT_BITS - 1))) >> SERVER_UNIT_BITS;
+    uint32_t room = SERVER_SLOT_UNITS - used;
+    while (left > room) {
+        server->used[slot % SERVER_SLOTS] = SERVER_SLOT_UNITS;
+        left -= room;
+        slotted_server_advance(server, ++slot);
+        used = server->used[slot % SERVER_SLOTS];
+        room = SERVER_SLOT_UNITS - used;
+        at = ((sim_ticks)slot << SERVER_SLOT_BITS) + ((sim_ticks)(used + left) << SERVER_UNIT_BITS) - cost;
+    }
+    server->used[slot % SERVER_SLOTS] = (uint16_t)(server->used[slot % SERVER_SLOTS] + left);
+    at = at > t ? at : t;
+    if (server->run_slot == slot && t >= server->run_last && server->run_end > at) {
+        at = server->run_end;
+    }
+    server->run_slot = slot;
+    server->run_last = t;
+    server->run_end = at + cost;
+    return at;
+}
+
+/* How long an arrival at `t` would wait. */
+static inline sim_ticks slotted_server_wait(struct slotted_server *server, sim_ticks t)
+{
+    if (slotted_server_is_old(server, t)) {
+        return slotted_server_old_wait(server, t);
+    }
+    uint32_t slot = slotted_server_first_free(server, t);
+    sim_ticks used = slot <= server->top ? server->used[slot % SERVER_SLOTS] : 0;
+    sim_ticks at = ((sim_ticks)slot << SERVER_SLOT_BITS) + (used << SERVER_UNIT_BITS);
+    return at > t ? at - t : 0;
+}
+
+/* A server whose reservations come in time order: first come, first served. */
+struct in_order_server {
+    sim_ticks free, busy;
+};
+
+static inline sim_ticks in_order_server_start(struct in_order_server *server, sim_ticks t, sim_ticks cost)
+{
+    sim_ticks start = server->free > t ? server->free : t;
+    server->free = start + cost;
+    server->busy += cost;
+    return start;
 }
 
 #endif
