@@ -18,7 +18,7 @@
 #define SETS_MAX 32
 #define RANK_LIST_MAX 4096
 #define SPLIT_RANKS_MAX 8192 /* half a GiB of splits */
-#define CALLS 20.0 /* as nccl-tests times them */
+#define CALLS 20.0           /* as nccl-tests times them */
 
 enum {
     OPTION_NODE = 0x2000,
@@ -48,17 +48,19 @@ static const struct argp_option options[] = {
     { "algorithm", OPTION_ALGORITHM, "A", 0,
       "ring, direct, tree, in_switch or hierarchical (default: as the library chooses)", 0 },
     { "fix", OPTION_FIX, "F", 0,
-      "a lever, before and after: ll64, single-qp, direct-allgather, p2p-batch, wave-per-peer; repeatable", 0 },
+      "a lever, before and after: ll64, single-qp, direct-allgather, p2p-batch, wave-per-peer; repeatable",
+      0 },
     { "set", OPTION_SET, "K=V", 0, "a number of the node, as in nic.rails=8; repeatable", 0 },
     { "skew", OPTION_SKEW, "S", 0, "all_to_all: sources send up to S more or less than BYTES, 0 to 1", 0 },
-    { "splits", OPTION_SPLITS, "FILE", 0, "all_to_all: bytes from rank (line) to rank (column), commas between",
-      0 },
+    { "splits", OPTION_SPLITS, "FILE", 0,
+      "all_to_all: bytes from rank (line) to rank (column), commas between", 0 },
     { "explicit", OPTION_EXPLICIT, NULL, 0, "a flow per pair of GPUs even where one GPU can stand for all",
       0 },
-    { "harness", OPTION_HARNESS, "H", 0, "also a call as that measuring program reads it (devices/harness)", 0 },
+    { "harness", OPTION_HARNESS, "H", 0, "also a call as that measuring program reads it (devices/harness)",
+      0 },
     { "svg", OPTION_SVG, "FILE", 0, "predicted and measured curves over sizes", 1 },
-    { "measured", OPTION_MEASURED, "CSV", 0, "measured rows of --svg (default: the node's table in calib/data)",
-      1 },
+    { "measured", OPTION_MEASURED, "CSV", 0,
+      "measured rows of --svg (default: the node's table in calib/data)", 1 },
     { "platform", OPTION_PLATFORM, "FILE", 0, "a SimGrid platform file instead of --node: wires alone", 1 },
     { "export-platform", OPTION_EXPORT, "FILE", 0, "write the cluster as a SimGrid platform file", 1 },
     { 0 },
@@ -165,8 +167,10 @@ static const struct argp argp = {
     "KIND BYTES",
     "Time of one collective on a node or cluster, what bounds it and which part of the time that is.\n\n"
     "KIND is all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send_recv. BYTES is counted as "
-    "nccl-tests counts (all_gather: total output; reduce_scatter: total input; all_to_all: per-rank total) and "
-    "takes KiB, MiB, GiB, KB, MB, GB; a list with commas gives a size per rank, of all_to_all what each sends.\v"
+    "nccl-tests counts (all_gather: total output; reduce_scatter: total input; all_to_all: per-rank total) "
+    "and "
+    "takes KiB, MiB, GiB, KB, MB, GB; a list with commas gives a size per rank, of all_to_all what each "
+    "sends.\v"
     "Example: reckon collective all_to_all 256MiB --node mi350x8 --gpus 8",
     children,
     NULL,
@@ -193,7 +197,8 @@ static void check_arguments(struct arguments *arguments)
                                 "--export-platform need --node");
     }
     if (arguments->measured != NULL && arguments->svg == NULL) {
-        cli_usage_error(common, "--measured '%s' is drawn by --svg FILE, which is missing", arguments->measured);
+        cli_usage_error(common, "--measured '%s' is drawn by --svg FILE, which is missing",
+                        arguments->measured);
     }
     bool has_splits = arguments->splits != NULL || arguments->skew > 0;
     if (has_splits && !collective_same_kind(arguments->kind, "all_to_all")) {
@@ -244,8 +249,8 @@ static enum sim_status take_ranks(const struct arguments *arguments, const char 
     for (unsigned long rank = first; rank <= last; rank++) {
         if (rank >= rank_count || taken[rank]) {
             return sim_fail(error, SIM_BAD_ARGUMENT,
-                            "%s: rank %lu of the group %s: ranks are 0 to %u, each once", arguments->kind, rank,
-                            rank >= rank_count ? "is not one of the GPUs there are" : "is named twice",
+                            "%s: rank %lu of the group %s: ranks are 0 to %u, each once", arguments->kind,
+                            rank, rank >= rank_count ? "is not one of the GPUs there are" : "is named twice",
                             rank_count - 1);
         }
         taken[rank] = true;
@@ -378,13 +383,14 @@ static enum sim_status read_splits(struct arguments *arguments, uint32_t ranks, 
             }
         }
         if (status == SIM_OK && to != ranks) {
-            status = sim_fail(error, SIM_BAD_FILE, "%s:%u: all_to_all: rank %u has %u sizes: %u ranks need %u",
-                              arguments->splits, from + 1, from, to, ranks, ranks);
+            status = sim_fail(error, SIM_BAD_FILE,
+                              "%s:%u: all_to_all: rank %u has %u sizes: %u ranks need %u", arguments->splits,
+                              from + 1, from, to, ranks, ranks);
         }
     }
     if (status == SIM_OK && from != ranks) {
-        status = sim_fail(error, SIM_BAD_FILE, "%s: all_to_all: %u lines for %u ranks", arguments->splits, from,
-                          ranks);
+        status = sim_fail(error, SIM_BAD_FILE, "%s: all_to_all: %u lines for %u ranks", arguments->splits,
+                          from, ranks);
     }
     free(line);
     fclose(file);
@@ -408,7 +414,8 @@ static void skew_splits(struct arguments *arguments, uint32_t ranks)
 /* Bytes and splits once the number of ranks is known. */
 static enum sim_status read_sizes(struct arguments *arguments, uint32_t ranks, struct sim_error *error)
 {
-    bool has_splits = arguments->skew > 0 || arguments->splits != NULL || strchr(arguments->bytes_text, ',') != NULL;
+    bool has_splits = arguments->skew > 0 || arguments->splits != NULL ||
+                      strchr(arguments->bytes_text, ',') != NULL;
     if (has_splits && ranks > SPLIT_RANKS_MAX) {
         return sim_fail(error, SIM_UNSUPPORTED, "%s: sizes for each of %u ranks: at most %d", arguments->kind,
                         ranks, SPLIT_RANKS_MAX);
@@ -451,7 +458,8 @@ static enum sim_status run_levers(const struct arguments *arguments, const struc
         struct collective_lever_answer *lever = &answer->levers[i];
         struct collective_request off, on;
         lever->name = arguments->fixes[i];
-        enum sim_status status = collective_lever(answer->node, lever->name, &answer->request, &off, &on, error);
+        enum sim_status status = collective_lever(answer->node, lever->name, &answer->request, &off, &on,
+                                                  error);
         if (status == SIM_OK) {
             status = collective_time(answer->node, &off, engine_of(arguments), &lever->off, error);
         }

@@ -245,13 +245,14 @@ static void draw(FILE *out, const struct collective_curve_request *request, cons
 {
     double bottom = PANEL_TOP + 2 * PANEL_HEIGHT + PANEL_GAP;
     uint32_t gpus = request->call.gpus * request->call.nodes;
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
-            "font-family=\"sans-serif\">\n<style>.a{font-size:12px;fill:#444}.t{font-size:13px;font-weight:600;"
-            "fill:#222}.h{font-size:17px;font-weight:600;fill:#111}.g{stroke:#ddd}.p{fill:none;stroke:#1f6fb4;"
-            "stroke-width:2.2}.b{fill:none;stroke:#888;stroke-width:1.4;stroke-dasharray:5 4}.m{fill:#d2561e;"
-            "fill-opacity:.75}</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-            WIDTH, bottom + 84, WIDTH, bottom + 84);
+    fprintf(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
+        "font-family=\"sans-serif\">\n<style>.a{font-size:12px;fill:#444}.t{font-size:13px;font-weight:600;"
+        "fill:#222}.h{font-size:17px;font-weight:600;fill:#111}.g{stroke:#ddd}.p{fill:none;stroke:#1f6fb4;"
+        "stroke-width:2.2}.b{fill:none;stroke:#888;stroke-width:1.4;stroke-dasharray:5 4}.m{fill:#d2561e;"
+        "fill-opacity:.75}</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+        WIDTH, bottom + 84, WIDTH, bottom + 84);
     fprintf(out, "<text x=\"%d\" y=\"28\" class=\"h\">%s among %u GPUs on %u node%s %s</text>\n", LEFT,
             request->call.kind, gpus, request->call.nodes, request->call.nodes == 1 ? "" : "s",
             node_profile_name(request->node));
@@ -269,7 +270,8 @@ static void draw(FILE *out, const struct collective_curve_request *request, cons
     y += 22;
     if (curve->measured_count > 0) {
         fprintf(out, "<circle class=\"m\" cx=\"%d\" cy=\"%.0f\" r=\"3.5\"/>", LEFT + 15, y);
-        fprintf(out, "<text x=\"%d\" y=\"%.0f\" class=\"a\">measured: %zu rows of %s, median error %.1f%%</text>",
+        fprintf(out,
+                "<text x=\"%d\" y=\"%.0f\" class=\"a\">measured: %zu rows of %s, median error %.1f%%</text>",
                 LEFT + 36, y + 4, curve->measured_count, curve->file, 100 * median_error(curve));
     } else {
         fprintf(out, "<text x=\"%d\" y=\"%.0f\" class=\"a\">no measured rows of this call</text>", LEFT + 36,

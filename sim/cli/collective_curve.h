@@ -9,7 +9,7 @@ struct collective_curve_request {
     struct collective_request call; /* bytes and splits are ignored */
     enum fabric_engine engine;
     struct fabric_row_harness harness; /* zeros: device time alone */
-    const char *measured;              /* CSV file; NULL: the published table of the node's device, where there is one */
+    const char *measured; /* CSV file; NULL: the published table of the node's device, where there is one */
 };
 
 /* Sizes 512 B to 8 GiB. *measured_count: rows of the same collective, GPUs and nodes that were drawn.

@@ -77,7 +77,8 @@ static void print_device_use(const struct collective_answer *answer)
 static void print_levers(const struct collective_answer *answer)
 {
     if (answer->lever_count > 0) {
-        printf("\n  %-16s %12s %-14s %12s %-14s %7s  CUs taken\n", "lever", "before", "", "after", "", "gain");
+        printf("\n  %-16s %12s %-14s %12s %-14s %7s  CUs taken\n", "lever", "before", "", "after", "",
+               "gain");
     }
     for (size_t i = 0; i < answer->lever_count; i++) {
         const struct collective_lever_answer *lever = &answer->levers[i];

@@ -36,10 +36,10 @@ struct cluster_traffic {
 
 /* How payload becomes wire time. */
 struct cluster_wire {
-    double link_share;     /* payload bytes moved per usable link byte: payload ratio x efficiency */
-    double nic_share;      /* the same of NICs, on top of link_share */
-    double channels_gbs;   /* payload rate of the workgroups of one GPU; 0: no limit */
-    double message_bytes;  /* that each message costs a NIC on top of its own */
+    double link_share;    /* payload bytes moved per usable link byte: payload ratio x efficiency */
+    double nic_share;     /* the same of NICs, on top of link_share */
+    double channels_gbs;  /* payload rate of the workgroups of one GPU; 0: no limit */
+    double message_bytes; /* that each message costs a NIC on top of its own */
 };
 
 /* How the flows of a step are written down. Wherever a coarser view is taken, it gives the answer of the finest. */

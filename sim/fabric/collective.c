@@ -100,7 +100,7 @@ static enum sim_status read_call(const struct node_profile *node, const struct c
         .queue_pairs = request->queue_pairs > 0 ? request->queue_pairs
                                                 : (node->has_nic ? node->nic_queue_pairs : 1),
         .p2p_batch = request->p2p_batch > 0 ? request->p2p_batch : node->p2p_batch,
-        .channels_max = request->channels > 0  ? request->channels
+        .channels_max = request->channels > 0                      ? request->channels
                         : (enum collective_kind)kind == ALL_REDUCE ? node->library_all_reduce_channels
                                                                    : node->library_channels,
         .threads = request->threads > 0 ? request->threads : node->library_threads,
@@ -199,14 +199,20 @@ static bool is_allowed(const struct library_call *call, int algorithm, int proto
                                          (enum collective_protocol)protocol);
 }
 
+/* The library's rules for algorithms know nothing of LL64; forced, it goes where LL128 would. */
+static bool would_consider(const struct library_call *call, int algorithm, int protocol)
+{
+    return library_considers(call, (enum collective_algorithm)algorithm,
+                             protocol == PROTOCOL_LL64 ? PROTOCOL_LL128 : (enum collective_protocol)protocol);
+}
+
 /* A forced algorithm leaves the protocol open and the other way round; where the library would consider some of what is
  * left, the rest is out. */
 static bool any_considered(const struct library_call *call, int forced_algorithm, int forced_protocol)
 {
     for (int a = 0; a < ALGORITHMS; a++) {
         for (int p = 0; p < PROTOCOLS; p++) {
-            if (is_allowed(call, a, p, forced_algorithm, forced_protocol) &&
-                library_considers(call, (enum collective_algorithm)a, (enum collective_protocol)p)) {
+            if (is_allowed(call, a, p, forced_algorithm, forced_protocol) && would_consider(call, a, p)) {
                 return true;
             }
         }
@@ -269,9 +275,7 @@ static enum sim_status choose(const struct library_call *call, const struct coll
     bool found = false, considered = any_considered(call, algorithm, protocol);
     for (int a = 0; a < ALGORITHMS; a++) {
         for (int p = 0; p < PROTOCOLS; p++) {
-            if (!is_allowed(call, a, p, algorithm, protocol) ||
-                (considered &&
-                 !library_considers(call, (enum collective_algorithm)a, (enum collective_protocol)p))) {
+            if (!is_allowed(call, a, p, algorithm, protocol) || (considered && !would_consider(call, a, p))) {
                 continue;
             }
             struct priced candidate = { 0 };

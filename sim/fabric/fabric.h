@@ -70,11 +70,11 @@ struct collective_request {
                                 * r % gpus of node r / gpus. `bytes` is then ignored and may be 0. */
     bool explicit_flows; /* every flow by itself even where symmetric classes would give the same answer */
     /* Settings of the library; 0: the node profile's. */
-    uint32_t queue_pairs;      /* of a connection: a message goes out in so many pieces */
-    uint32_t p2p_batch;        /* peers whose messages start together */
-    uint32_t channels;         /* most workgroups on a GPU */
-    uint32_t threads;          /* lanes of a workgroup */
-    uint32_t registers;        /* 32-bit registers of a lane */
+    uint32_t queue_pairs; /* of a connection: a message goes out in so many pieces */
+    uint32_t p2p_batch;   /* peers whose messages start together */
+    uint32_t channels;    /* most workgroups on a GPU */
+    uint32_t threads;     /* lanes of a workgroup */
+    uint32_t registers;   /* 32-bit registers of a lane */
 };
 
 struct collective_result {
@@ -83,10 +83,10 @@ struct collective_result {
     double bound_us;  /* wire bound alone, no latencies */
     char limiter[32]; /* the largest part of the time: latency, link, nic, protocol, memory, in_switch */
     char algorithm[16], protocol[16], engine[16];
-    uint32_t channels;          /* workgroups the collective occupies on each GPU, */
+    uint32_t channels;           /* workgroups the collective occupies on each GPU, */
     uint32_t threads, registers; /* the lanes of each and the 32-bit registers of a lane */
-    double hbm_bytes;           /* read + written in one GPU's memory (the busiest, where splits differ): */
-    double hbm_send_bytes;      /* of these, reads of what it sends; */
+    double hbm_bytes;            /* read + written in one GPU's memory (the busiest, where splits differ): */
+    double hbm_send_bytes;       /* of these, reads of what it sends; */
     double hbm_receive_bytes;   /* and the rest: what arrives, through buffers to its place, and own copies */
     double latency_us, wire_us; /* the parts: launch and dependent steps; transfer beyond them */
     bool in_switch;             /* reduced inside the switch: busbw may exceed the usable link rate */

@@ -79,8 +79,8 @@ static enum sim_status check_lever(const struct lever *lever, const struct node_
 {
     int kind = request->kind == NULL ? -1 : collective_kind_parse(request->kind);
     const char *wanted = lever->all_gather_only ? "all_gather" : "all_to_all";
-    if (kind >= 0 && ((lever->all_gather_only && kind != ALL_GATHER) ||
-                      (lever->all_to_all_only && kind != ALL_TO_ALL))) {
+    if (kind >= 0 &&
+        ((lever->all_gather_only && kind != ALL_GATHER) || (lever->all_to_all_only && kind != ALL_TO_ALL))) {
         return sim_fail(error, SIM_BAD_ARGUMENT, "fix %s changes %s alone, not %s", lever->name, wanted,
                         request->kind);
     }

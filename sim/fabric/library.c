@@ -457,8 +457,7 @@ static double flag_rate_gbs(const struct library_call *call, enum collective_pro
         return 0;
     }
     double wait_us = waits * (node->link_latency + node->ll64_hop);
-    double stored_bytes = call->threads * node->ll64_thread_bytes *
-                          library_protocol(node, protocol).payload;
+    double stored_bytes = call->threads * node->ll64_thread_bytes * library_protocol(node, protocol).payload;
     return stored_bytes / wait_us / BYTES_PER_US;
 }
 

@@ -276,9 +276,8 @@ static enum sim_status check_request(const struct platform *platform,
 }
 
 enum sim_status platform_collective_time(const struct platform *platform,
-                                         const struct collective_request *request,
-                                         enum fabric_engine engine, struct collective_result *result,
-                                         struct sim_error *error)
+                                         const struct collective_request *request, enum fabric_engine engine,
+                                         struct collective_result *result, struct sim_error *error)
 {
     const struct fabric_engine_ops *ops = fabric_engine_ops(engine);
     uint32_t ranks = request->gpus == 0 ? platform->host_count : request->gpus;
@@ -385,8 +384,9 @@ enum sim_status platform_write(const struct node_profile *node, uint32_t gpus, u
         return status;
     }
     if ((double)gpus * nodes > PLATFORM_HOSTS_MAX) {
-        return sim_fail(error, SIM_UNSUPPORTED, "%s: a platform of %.0f GPUs has a route for each pair: at most %d",
-                        path, (double)gpus * nodes, PLATFORM_HOSTS_MAX);
+        return sim_fail(error, SIM_UNSUPPORTED,
+                        "%s: a platform of %.0f GPUs has a route for each pair: at most %d", path,
+                        (double)gpus * nodes, PLATFORM_HOSTS_MAX);
     }
     FILE *out = fopen(path, "w");
     if (out == NULL) {

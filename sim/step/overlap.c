@@ -109,10 +109,10 @@ static const char *const collectives[] = { "all_reduce", "all_to_all" };
 
 /* One stream of a row: `count` equal items. */
 struct overlap_stream {
-    const char *collective;           /* kind, or NULL: kernels */
-    const struct compute_part *part;  /* kernels */
-    double bytes;                     /* of one collective */
-    double interval_us;               /* least time of the host between two of its launches */
+    const char *collective;          /* kind, or NULL: kernels */
+    const struct compute_part *part; /* kernels */
+    double bytes;                    /* of one collective */
+    double interval_us;              /* least time of the host between two of its launches */
     uint32_t count;
     struct step_price price;
 };
@@ -227,10 +227,9 @@ static enum sim_status price_stream(const struct reckon *reckon, const struct re
                                     struct overlap_stream *stream, struct sim_error *error)
 {
     if (stream->collective != NULL) {
-        struct collective_request request = { .kind = stream->collective,
-                                              .bytes = stream->bytes,
-                                              .gpus = 2,
-                                              .nodes = 1 };
+        struct collective_request request = {
+            .kind = stream->collective, .bytes = stream->bytes, .gpus = 2, .nodes = 1
+        };
         struct collective_result result;
         enum sim_status status = collective_time(
             device->node, &request,

@@ -1,5 +1,7 @@
 /* Contract of the flow engines: every engine passes the same cases, and the two agree on random networks to 1e-9. */
+#include "sim/fabric/cluster_internal.h"
 #include "sim/fabric/engine.h"
+#include "tests/fabric/bare_node.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
@@ -181,14 +183,18 @@ static double engines_differ(const struct fabric_network *fluid, const struct fa
     return worst;
 }
 
-Test(engine, both_finish_random_networks_alike, .timeout = 60)
+/* A case is a process: Criterion forks for each parameter, and the SimGrid engine forks again. */
+ParameterizedTestParameters(engine, both_finish_random_networks_alike)
 {
-    for (uint64_t seed = 1; seed <= 7; seed++) {
-        struct fabric_network *network = random_network(seed, 40, 200);
-        double worst = engines_differ(network, network);
-        cr_expect(worst < 1e-9, "seed %zu: finish times differ by %g", (size_t)seed, worst);
-        fabric_network_destroy(network);
-    }
+    static uint64_t seeds[] = { 1, 2, 3, 4, 5, 6, 7 };
+    return cr_make_param_array(uint64_t, seeds, sizeof seeds / sizeof seeds[0]);
+}
+ParameterizedTest(uint64_t *seed, engine, both_finish_random_networks_alike, .timeout = 60)
+{
+    struct fabric_network *network = random_network(*seed, 40, 200);
+    double worst = engines_differ(network, network);
+    cr_expect(worst < 1e-9, "seed %zu: finish times differ by %g", (size_t)*seed, worst);
+    fabric_network_destroy(network);
 }
 
 /* That the comparison can fail: a capacity off by 1e-6 shows as about 1e-6. */
@@ -204,17 +210,52 @@ Test(engine, a_wrong_capacity_shows, .timeout = 60)
     fabric_network_destroy(wrong);
 }
 
-Test(engine, both_give_random_networks_the_same_rates, .timeout = 60)
+static void expect_same_rates(const struct fabric_network *network, const char *what)
 {
-    struct fabric_network *network = random_network(3, 10, 24);
-    double a[24], b[24];
+    double *a = calloc(network->flow_count, sizeof *a), *b = calloc(network->flow_count, sizeof *b);
     struct sim_error error;
     cr_assert(fluid_engine_ops.rates(network, a, &error) == SIM_OK);
     cr_assert(simgrid_engine_ops.rates(network, b, &error) == SIM_OK, "%s", error.text);
-    for (size_t f = 0; f < 24; f++) {
-        cr_expect(fabs(a[f] - b[f]) < 1e-9 * b[f], "flow %zu: %.15g and %.15g", f, a[f], b[f]);
+    for (size_t f = 0; f < network->flow_count; f++) {
+        cr_expect(fabs(a[f] - b[f]) < 1e-9 * b[f], "%s, flow %zu: %.15g and %.15g", what, f, a[f], b[f]);
     }
+    free(a);
+    free(b);
+}
+
+ParameterizedTestParameters(engine, both_give_random_networks_the_same_rates)
+{
+    static uint64_t seeds[] = { 3, 11, 29 };
+    return cr_make_param_array(uint64_t, seeds, sizeof seeds / sizeof seeds[0]);
+}
+ParameterizedTest(uint64_t *seed, engine, both_give_random_networks_the_same_rates, .timeout = 60)
+{
+    struct fabric_network *network = random_network(*seed, 10, 24);
+    expect_same_rates(network, "random");
     fabric_network_destroy(network);
+}
+
+/* All pairs at once: a mesh, a switch, and two nodes with oversubscribed rails. */
+struct pairs_case {
+    char node[16];
+    uint32_t gpus, nodes;
+};
+
+ParameterizedTestParameters(engine, both_give_all_pairs_the_same_rates)
+{
+    static struct pairs_case cases[] = { { "mi350x8", 8, 1 }, { "b200x8", 8, 1 }, { "mi355x8", 4, 2 } };
+    return cr_make_param_array(struct pairs_case, cases, sizeof cases / sizeof cases[0]);
+}
+ParameterizedTest(struct pairs_case *c, engine, both_give_all_pairs_the_same_rates, .timeout = 60)
+{
+    struct node_profile *node = read_node(c->node);
+    set_if_present(node, "nic.rails", 4);
+    set_if_present(node, "nic.oversubscription", 3);
+    struct cluster cluster = { node, c->gpus, c->nodes };
+    struct fabric_network *network = cluster_pairs_network(&cluster);
+    expect_same_rates(network, c->node);
+    fabric_network_destroy(network);
+    node_profile_destroy(node);
 }
 
 /* A class of m members ends as m flows do. */
