@@ -30,18 +30,19 @@ static enum sim_status check_group(const struct node_profile *node, const struct
     double ranks = (double)request->gpus * request->nodes;
     if (request->nodes < 1 || request->gpus < 1 || ranks < 2) {
         return sim_fail(error, SIM_BAD_ARGUMENT,
-                        "%s: a group of %.0f GPUs has nobody to talk to: must be at least 2", request->kind,
-                        ranks);
+                        "%s: rank 0 in a group of %.0f GPUs has nobody to talk to: must be at least 2",
+                        request->kind, ranks);
     }
     if (request->gpus > node->topology_gpus) {
         return sim_fail(error, SIM_BAD_ARGUMENT,
-                        "%s: a group of %u GPUs per node is larger than node %s: 1 to %g", request->kind,
-                        request->gpus, node->name, node->topology_gpus);
+                        "%s: rank %g has no GPU: a group of %u GPUs per node is larger than node %s: 1 to %g",
+                        request->kind, node->topology_gpus, request->gpus, node->name, node->topology_gpus);
     }
     if (request->nodes > 1 && !node->has_nic) {
         return sim_fail(error, SIM_BAD_ARGUMENT,
-                        "%s: node %s has no network (section nic), so %u nodes cannot be joined",
-                        request->kind, node->name, request->nodes);
+                        "%s: rank 0 has no way to rank %u: node %s has no network (section nic), so %u nodes "
+                        "cannot be joined",
+                        request->kind, request->gpus, node->name, request->nodes);
     }
     if (ranks > RANKS_MAX) {
         return sim_fail(error, SIM_BAD_ARGUMENT, "%s: %.0f ranks: must be at most %d", request->kind, ranks,
@@ -54,7 +55,8 @@ static enum sim_status check_bytes(const struct library_call *call, struct sim_e
 {
     const char *kind = collective_kind_text(call->kind);
     if (!(call->bytes > 0) || call->bytes > BYTES_MAX) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s of %g bytes: must be above 0 and at most %g", kind,
+        return sim_fail(error, SIM_BAD_ARGUMENT,
+                        "%s: rank 0 gives %g bytes, as all ranks do: must be above 0 and at most %g", kind,
                         call->bytes, BYTES_MAX);
     }
     return SIM_OK;
@@ -252,9 +254,9 @@ static enum sim_status fail_not_possible(const struct library_call *call,
         }
     }
     return sim_fail(error, SIM_BAD_ARGUMENT,
-                    "%s of %u GPUs on %u node(s) %s cannot run as %s/%s: must be one of %s",
-                    collective_kind_text(call->kind), request->gpus, request->nodes, call->cluster.node->name,
-                    request->algorithm == NULL ? "any" : request->algorithm,
+                    "%s: ranks 0 to %u on %u node(s) %s cannot run as %s/%s: must be one of %s",
+                    collective_kind_text(call->kind), request->gpus * request->nodes - 1, request->nodes,
+                    call->cluster.node->name, request->algorithm == NULL ? "any" : request->algorithm,
                     request->protocol == NULL ? "any" : request->protocol, valid);
 }
 

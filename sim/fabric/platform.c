@@ -264,7 +264,8 @@ static enum sim_status check_request(const struct platform *platform,
                         request->kind, ranks, platform->path, platform->host_count);
     }
     if (request->split_bytes == NULL && !(request->bytes > 0 && request->bytes <= BYTES_MAX)) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s of %g bytes: must be above 0 and at most %g",
+        return sim_fail(error, SIM_BAD_ARGUMENT,
+                        "%s: rank 0 gives %g bytes, as all ranks do: must be above 0 and at most %g",
                         request->kind, request->bytes, BYTES_MAX);
     }
     if (request->algorithm != NULL || request->protocol != NULL) {

@@ -1,4 +1,5 @@
 #include "sim/step/overlap.h"
+#include "sim/step/step_clock.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,7 @@ struct overlap_stream {
     double interval_us;              /* least time of the host between two of its launches */
     uint32_t count;
     struct step_price price;
+    struct power_load load; /* of one item */
 };
 
 static const struct compute_part *part_of(const char *kernel, const char **collective)
@@ -236,6 +238,10 @@ static enum sim_status price_stream(const struct reckon *reckon, const struct re
             reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID : FABRIC_ENGINE_FLUID, &result, error);
         if (status == SIM_OK) {
             stream->price = step_price_of_collective(device, &result);
+            stream->load = (struct power_load){
+                .us = result.time_us,
+                .memory_watts = result.hbm_bytes * device->chip.power_hbm_byte * 1e-6 / result.time_us,
+            };
         }
         return status;
     }
@@ -250,29 +256,41 @@ static enum sim_status price_stream(const struct reckon *reckon, const struct re
         return sim_fail(error, price.status, "%s", price.error);
     }
     stream->price = step_price_of_kernel(device, &price);
+    stream->load = kernel_price_load(&price, &device->chip);
     return SIM_OK;
 }
 
 /* ---- played out */
 
-static void add_node(struct graph *graph, struct step_price *prices, struct graph_node node,
-                     struct step_price price)
+/* The row's program as a graph: node by node what it costs alone, draws, and at which clock it ran. */
+struct overlap_play {
+    struct graph *graph;
+    struct step_price *prices; /* [nodes] */
+    struct power_load *loads;
+    double *mhz;
+};
+
+static void add_node(struct overlap_play *play, struct graph_node node, const struct overlap_stream *stream)
 {
+    size_t index = play->graph->node_count;
     node.traced_start_us = -1;
-    prices[graph->node_count] = price;
-    graph_add(graph, &node);
+    if (stream != NULL) {
+        play->prices[index] = stream->price;
+        play->loads[index] = stream->load;
+    }
+    graph_add(play->graph, &node);
 }
 
 /* One item: what the host does before it, its launch, itself. */
-static void add_item(struct graph *graph, struct step_price *prices, const struct overlap_stream *stream,
-                     uint32_t index, uint64_t sequence, double launch_us)
+static void add_item(struct overlap_play *play, const struct overlap_stream *stream, uint32_t index,
+                     uint64_t sequence, double launch_us)
 {
     struct graph_node call = { .kind = GRAPH_HOST_OP, .launched = UINT32_MAX, .waits_for = UINT32_MAX };
     call.traced_us = fmax(stream->interval_us - launch_us, 0);
-    add_node(graph, prices, call, (struct step_price){ 0 });
+    add_node(play, call, NULL);
     struct graph_node launch = { .kind = GRAPH_HOST_LAUNCH, .waits_for = UINT32_MAX, .traced_us = -1 };
-    launch.launched = (uint32_t)graph->node_count + 1;
-    add_node(graph, prices, launch, (struct step_price){ 0 });
+    launch.launched = (uint32_t)play->graph->node_count + 1;
+    add_node(play, launch, NULL);
     struct graph_node item = { .kind = stream->collective != NULL ? GRAPH_COLLECTIVE : GRAPH_KERNEL,
                                .stream = index,
                                .name = "item",
@@ -281,32 +299,34 @@ static void add_item(struct graph *graph, struct step_price *prices, const struc
                                .waits_for = UINT32_MAX,
                                .traced_us = -1 };
     if (stream->collective != NULL) {
-        item.collective = graph_add_collective(graph);
+        item.collective = graph_add_collective(play->graph);
         snprintf(item.collective->kind, sizeof item.collective->kind, "%s", stream->collective);
         item.collective->sequence = sequence;
         item.collective->group_size = 2;
     }
-    add_node(graph, prices, item, stream->price);
+    add_node(play, item, stream);
 }
 
 /* All of the first stream is launched before the second, as the programs do; then the host waits for both, so that
  * successive steps of the schedule do not meet. The other rank does the same and is not played. */
-static enum sim_status play(const struct reckon_device *device, const struct overlap_stream *streams,
-                            size_t stream_count, double *us, struct sim_error *error)
+static void play_init(struct overlap_play *play, const struct reckon_device *device,
+                      const struct overlap_stream *streams, size_t stream_count)
 {
-    const struct host_profile *host = &device->host;
     size_t nodes = 1;
     for (size_t s = 0; s < stream_count; s++) {
         nodes += 3 * (size_t)streams[s].count;
     }
-    struct graph *graph = graph_create("overlap");
-    struct step_price *prices = calloc(nodes, sizeof *prices);
-    SIM_ASSERT(prices != NULL, "no memory for %zu prices", nodes);
-    graph->rank_count = 1;
-    graph->world_size = 2;
+    *play = (struct overlap_play){ .graph = graph_create("overlap"),
+                                   .prices = calloc(nodes, sizeof *play->prices),
+                                   .loads = calloc(nodes, sizeof *play->loads),
+                                   .mhz = calloc(nodes, sizeof *play->mhz) };
+    SIM_ASSERT(play->prices != NULL && play->loads != NULL && play->mhz != NULL, "no memory for %zu nodes",
+               nodes);
+    play->graph->rank_count = 1;
+    play->graph->world_size = 2;
     for (size_t s = 0; s < stream_count; s++) {
         for (uint32_t i = 0; i < streams[s].count; i++) {
-            add_item(graph, prices, &streams[s], (uint32_t)s, i, host->launch_us);
+            add_item(play, &streams[s], (uint32_t)s, i, device->host.launch_us);
         }
     }
     struct graph_node sync = { .kind = GRAPH_HOST_SYNC,
@@ -314,7 +334,24 @@ static enum sim_status play(const struct reckon_device *device, const struct ove
                                .launched = UINT32_MAX,
                                .waits_for = UINT32_MAX,
                                .traced_us = -1 };
-    add_node(graph, prices, sync, (struct step_price){ 0 });
+    add_node(play, sync, NULL);
+    for (size_t i = 0; i < nodes; i++) {
+        play->mhz[i] = device->chip.clock_core_max;
+    }
+}
+
+static void play_finish(struct overlap_play *play)
+{
+    graph_destroy(play->graph);
+    free(play->prices);
+    free(play->loads);
+    free(play->mhz);
+}
+
+static enum sim_status play_once(const struct overlap_play *play, const struct reckon_device *device,
+                                 struct step_timeline **timeline, struct sim_error *error)
+{
+    const struct host_profile *host = &device->host;
     struct step_host_costs costs = { .operator_us = host->operator_us,
                                      .launch_us = host->launch_us,
                                      .event_us = host->event_us,
@@ -323,12 +360,42 @@ static enum sim_status play(const struct reckon_device *device, const struct ove
                                      .traced_operators = true };
     struct step_options options = { .stream_gap_us = device->chip.launch_stream_gap,
                                     .synchronise_each_step = true };
+    return step_schedule(play->graph, play->prices, &costs, &options, timeline, error);
+}
+
+/* Schedule and governor in turn until they agree, as in predict.c. Rows of overlap2 run for a tenth of a second and more, so
+ * their clock is that of the steady state; the nine calls of a row of overlap are over in 20 ms, before the board has averaged
+ * them. */
+#define CLOCK_ROUNDS 4
+#define CLOCK_AGREES 0.001
+
+static enum sim_status play(const struct reckon_device *device, const struct overlap_stream *streams,
+                            size_t stream_count, bool is_sustained, double *us, struct sim_error *error)
+{
+    const struct chip_profile *chip = &device->chip;
+    struct overlap_play row;
     struct step_timeline *timeline = NULL;
-    enum sim_status status = step_schedule(graph, prices, &costs, &options, &timeline, error);
+    play_init(&row, device, streams, stream_count);
+    enum sim_status status = play_once(&row, device, &timeline, error);
+    for (int round = 0; status == SIM_OK && is_sustained && round < CLOCK_ROUNDS; round++) {
+        double before = timeline->first_step_ms;
+        struct step_clock_rank rank;
+        step_clock_solve(row.graph, timeline, chip, row.loads, row.mhz, &rank);
+        for (size_t i = 0; i < row.graph->node_count; i++) {
+            if (row.loads[i].us > 0) {
+                row.prices[i].us = power_load_us(&row.loads[i], chip, row.mhz[i]);
+            }
+        }
+        step_timeline_destroy(timeline);
+        timeline = NULL;
+        status = play_once(&row, device, &timeline, error);
+        if (status == SIM_OK && fabs(timeline->first_step_ms / before - 1) < CLOCK_AGREES) {
+            break;
+        }
+    }
     *us = status == SIM_OK ? timeline->first_step_ms * 1e3 : NAN;
     step_timeline_destroy(timeline);
-    graph_destroy(graph);
-    free(prices);
+    play_finish(&row);
     return status;
 }
 
@@ -339,18 +406,19 @@ enum sim_status overlap_row_time(const struct reckon *reckon, const struct recko
 {
     struct overlap_stream streams[STREAMS] = { { 0 } };
     double floor_us = harness_floor_us(harness, &device->chip);
+    bool is_sustained = strcmp(suite, "overlap2") == 0;
     enum sim_status status = streams_of(device, suite, kernel, params, harness, streams, error);
     for (size_t s = 0; status == SIM_OK && s < STREAMS; s++) {
         status = price_stream(reckon, device, &streams[s], error);
     }
     if (status == SIM_OK) {
-        status = play(device, streams, STREAMS, &times->together_us, error);
+        status = play(device, streams, STREAMS, is_sustained, &times->together_us, error);
     }
     if (status == SIM_OK) {
-        status = play(device, &streams[0], 1, &times->first_alone_us, error);
+        status = play(device, &streams[0], 1, is_sustained, &times->first_alone_us, error);
     }
     if (status == SIM_OK) {
-        status = play(device, &streams[1], 1, &times->second_alone_us, error);
+        status = play(device, &streams[1], 1, is_sustained, &times->second_alone_us, error);
     }
     times->together_us += floor_us;
     times->first_alone_us += floor_us;

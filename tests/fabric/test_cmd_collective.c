@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct outcome {
     char text[16384]; /* standard output, and standard error after it */
@@ -97,6 +98,147 @@ Test(cmd_collective, both_engines_and_explicit_flows_agree)
     json_destroy(flows);
 }
 
+static void expect_in(const char *text, const char *const *wanted, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        cr_expect(strstr(text, wanted[i]) != NULL, "no %s in\n%s", wanted[i], text);
+    }
+}
+
+/* A lever is a line with before, after, gain and CUs; the answer above is the one with it. */
+Test(cmd_collective, levers_print_before_and_after)
+{
+    struct outcome outcome = reckon("all_gather 64MiB --node mi350x8 --fix ll64");
+    const char *const wanted[] = { "lever", "ll64", "ring/LL128", "ring/LL64", "CUs taken", "registers" };
+    cr_expect(eq(int, outcome.exit_code, 0));
+    expect_in(outcome.text, wanted, sizeof wanted / sizeof wanted[0]);
+    struct json *root = reckon_json(
+        "all_to_all 23MiB --node mi350x8 --gpus 128 --nodes 16 --fix single-qp --fix "
+        "wave-per-peer");
+    const struct json *fixes = json_get(root, "fixes"), *qp = json_at(fixes, 0), *wave = json_at(fixes, 1);
+    cr_expect(eq(sz, json_count(fixes), 2));
+    cr_expect(epsilon_eq(dbl, number(qp, "before_us") / number(qp, "after_us"), number(qp, "gain"), 1e-12));
+    cr_expect(number(qp, "gain") > 1.1);
+    cr_expect(
+        epsilon_eq(dbl, number(wave, "before_us"), number(qp, "after_us"), 1e-9)); /* the first stays on */
+    cr_expect(epsilon_eq(dbl, number(root, "time_us"), number(wave, "after_us"), 1e-9));
+    cr_expect(number(wave, "after_units") < number(wave, "before_units"));
+    cr_expect(epsilon_eq(dbl, number(root, "units_taken"), number(wave, "after_units"), 1e-9));
+    json_destroy(root);
+}
+
+Test(cmd_collective, interval_holds_the_time_and_memory_has_two_ends)
+{
+    struct json *root = reckon_json("all_to_all 256MiB --node mi350x8 --gpus 8");
+    cr_expect(number(root, "time_us_low") < number(root, "time_us"));
+    cr_expect(number(root, "time_us") < number(root, "time_us_high"));
+    cr_expect(epsilon_eq(dbl, number(root, "hbm_send_bytes") + number(root, "hbm_receive_bytes"),
+                         number(root, "hbm_bytes"), 1));
+    json_destroy(root);
+}
+
+/* Skewed by source: one class of flows per source and kind, and the same time as a flow per pair; the choice is printed. */
+Test(cmd_collective, skew_prints_how_flows_were_written_down)
+{
+    struct json *classes = reckon_json("all_to_all 64MiB --node b200x8 --gpus 32 --nodes 4 --skew 0.3");
+    struct json *flows = reckon_json(
+        "all_to_all 64MiB --node b200x8 --gpus 32 --nodes 4 --skew 0.3 --explicit");
+    cr_expect(strstr(json_string(json_get(classes, "flows")), "by source") != NULL);
+    cr_expect(strstr(json_string(json_get(flows, "flows")), "explicit") != NULL);
+    cr_expect(epsilon_eq(dbl, number(flows, "time_us") / number(classes, "time_us"), 1, 1e-9));
+    json_destroy(classes);
+    json_destroy(flows);
+    /* two ranks that send 2 and 4 MiB: the mean rank's time at 4 */
+    struct json *list = reckon_json("all_to_all 2MiB,4MiB --node h200x2"),
+                *even = reckon_json("all_to_all 4MiB --node h200x2");
+    cr_expect(epsilon_eq(dbl, number(list, "time_us") / number(even, "time_us"), 1, 1e-3));
+    json_destroy(list);
+    json_destroy(even);
+}
+
+/* A group by ranks is a group by number where it is even. */
+Test(cmd_collective, ranks_name_a_group)
+{
+    struct json *named = reckon_json("all_reduce 8MiB --node mi350x8 --ranks 0,2-3,7");
+    struct json *counted = reckon_json("all_reduce 8MiB --node mi350x8 --gpus 4");
+    struct json *spread = reckon_json("all_reduce 8MiB --node mi350x8 --nodes 3 --ranks 0-3,16-19");
+    struct json *two = reckon_json("all_reduce 8MiB --node mi350x8 --nodes 2 --gpus 8");
+    cr_expect(eq(dbl, number(named, "time_us"), number(counted, "time_us")));
+    cr_expect(eq(dbl, number(spread, "time_us"), number(two, "time_us")));
+    json_destroy(named);
+    json_destroy(counted);
+    json_destroy(spread);
+    json_destroy(two);
+}
+
+/* Rails with an oversubscribed spine: direct all-to-all slows down, hierarchical does not. */
+Test(cmd_collective, set_changes_the_node)
+{
+#define CLUSTER "all_to_all 1GiB --node b200x8 --gpus 64 --nodes 8 --algorithm "
+#define RAILS " --set nic.rails=8 --set nic.oversubscription=4 --set nic.leaf_nodes=8"
+    struct json *flat = reckon_json(CLUSTER "direct"), *rails = reckon_json(CLUSTER "direct" RAILS);
+    struct json *two = reckon_json(CLUSTER "hierarchical"),
+                *two_rails = reckon_json(CLUSTER "hierarchical" RAILS);
+    cr_expect(number(rails, "time_us") > 2 * number(flat, "time_us"));
+    cr_expect(epsilon_eq(dbl, number(two_rails, "time_us") / number(two, "time_us"), 1, 1e-9));
+    json_destroy(flat);
+    json_destroy(rails);
+    json_destroy(two);
+    json_destroy(two_rails);
+}
+
+/* The page holds both curves, the bound and a dot for each of the 31 rows that were measured. */
+Test(cmd_collective, svg_shows_predicted_and_measured)
+{
+    char path[] = "/tmp/reckon_curve_XXXXXX", command[256];
+    int descriptor = mkstemp(path);
+    cr_assert(descriptor >= 0);
+    close(descriptor);
+    snprintf(command, sizeof command,
+             "all_reduce 1MiB --node mi350x8 --harness rccl_tests_one_process --svg %s", path);
+    cr_expect(eq(int, reckon(command).exit_code, 0));
+    FILE *file = fopen(path, "r");
+    cr_assert(file != NULL);
+    static char text[65536];
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    unlink(path);
+    const char *const wanted[] = { "<svg",
+                                   "</svg>",
+                                   "polyline class=\"p\"",
+                                   "polyline class=\"b\"",
+                                   "31 rows of calib/data/published/mi350x/collective.csv",
+                                   "bus bandwidth" };
+    expect_in(text, wanted, sizeof wanted / sizeof wanted[0]);
+    int dots = 0;
+    for (const char *at = text; (at = strstr(at, "<circle")) != NULL; at++) {
+        dots++;
+    }
+    cr_expect(eq(int, dots, 2 * 31 + 1)); /* two panels and the legend */
+}
+
+/* Out and in again as a SimGrid platform: the wires' time is the bound of the node. */
+Test(cmd_collective, platform_files_go_out_and_in)
+{
+    char path[] = "/tmp/reckon_out_XXXXXX.xml", command[256];
+    int descriptor = mkstemps(path, 4);
+    cr_assert(descriptor >= 0);
+    close(descriptor);
+    snprintf(command, sizeof command,
+             "all_to_all 64MiB --node b200x8 --gpus 16 --nodes 2 --export-platform %s", path);
+    struct json *node = reckon_json(command);
+    snprintf(command, sizeof command, "all_to_all 64MiB --platform %s", path);
+    struct json *wires = reckon_json(command);
+    snprintf(command, sizeof command, "all_to_all 64MiB --platform %s --engine simgrid", path);
+    struct json *simgrid = reckon_json(command);
+    unlink(path);
+    cr_expect(epsilon_eq(dbl, number(wires, "transfer_us") / number(node, "bound_us"), 1, 1e-9));
+    cr_expect(epsilon_eq(dbl, number(simgrid, "time_us") / number(wires, "time_us"), 1, 1e-9));
+    json_destroy(node);
+    json_destroy(wires);
+    json_destroy(simgrid);
+}
+
 Test(cmd_collective, wrong_requests_are_one_line)
 {
     static const struct {
@@ -122,6 +264,25 @@ Test(cmd_collective, wrong_requests_are_one_line)
         { "all_reduce 1MiB --node b200x8 --engine ns3", "simgrid" },
         { "all_reduce 1MiB --node b200x8 --colour", "--colour" },
         { "all_reduce 1MiB --node h200x2 --gpus 4 --nodes 2", "no network" },
+        { "all_reduce 1MiB --node b200x8 --ranks 0,1,9", "all_reduce: rank 9 of the group is not one of" },
+        { "all_reduce 1MiB --node b200x8 --ranks 0,1,1", "rank 1 of the group is named twice" },
+        { "all_reduce 1MiB --node b200x8 --ranks 0-x", "0-3,6" },
+        { "all_reduce 1MiB --node b200x8 --nodes 2 --ranks 0,1,8", "must be even" },
+        { "all_reduce 1MiB,2MiB --node h200x2", "all_reduce: rank 1 gives 2097152 bytes and rank 0" },
+        { "all_reduce 1MiB,1MiB,1MiB --node h200x2", "3 sizes for 2 ranks" },
+        { "all_reduce 1MiB --node b200x8 --skew 0.5", "for all_to_all" },
+        { "all_to_all 1MiB --node b200x8 --skew 2", "--skew" },
+        { "all_to_all 1MiB --node b200x8 --splits /nowhere.csv", "/nowhere.csv" },
+        { "all_to_all 1MiB --node b200x8 --fix stream-k", "single-qp" },
+        { "all_to_all 1MiB --node b200x8 --fix single-qp", "2 nodes" },
+        { "all_to_all 1MiB --node b200x8 --fix ll64", "all_to_all: ranks 0 to 7" },
+        { "all_to_all 1MiB --node b200x8 --set nic.rails=0", "1 to 64" },
+        { "all_to_all 1MiB --node b200x8 --measured x.csv", "--svg" },
+        { "all_to_all 1MiB --node b200x8 --harness nobody", "nccl_tests" },
+        { "all_to_all 1MiB --node b200x8 --platform x.xml", "not both" },
+        { "all_to_all 1MiB --platform /nowhere.xml", "/nowhere.xml" },
+        { "all_to_all 1MiB --platform x.xml --fix ll64", "need --node" },
+        { "all_to_all 1MiB --node b200x8 --svg /nowhere/x.svg", "/nowhere/x.svg" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct outcome outcome = reckon(cases[i].arguments);
