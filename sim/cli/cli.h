@@ -9,6 +9,7 @@
 /* Each takes its own argv (argv[0] is "reckon COMMAND") and returns the process exit code. */
 int cmd_predict(int argc, char **argv);
 int cmd_kernel(int argc, char **argv);
+int cmd_atomics(int argc, char **argv);
 int cmd_validate(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_collective(int argc, char **argv);

@@ -17,6 +17,7 @@ struct command {
 static const struct command commands[] = {
     { "predict", cmd_predict, "time of a recorded training step on one or more devices" },
     { "kernel", cmd_kernel, "time of one kernel, with its limiter and cycle stack" },
+    { "atomics", cmd_atomics, "time against contention, before and after fixes, on several devices" },
     { "collective", cmd_collective, "time of one collective on a node or cluster" },
     { "validate", cmd_validate, "predictions against measured tables" },
     { "calibrate", cmd_calibrate, "numbers of a device profile fitted to measured tables" },
