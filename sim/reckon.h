@@ -113,6 +113,12 @@ bool reckon_is_model(const char *path);
 enum sim_status reckon_graph_describe(struct reckon *reckon, const struct reckon_model_request *request,
                                       struct graph **out, struct sim_error *error);
 
+/* A recorded step changed: batch=B (recorded at `batch`), dimV=batch|fixed for dimensions in doubt. Errors: as rewrite_batch,
+ * and SIM_UNSUPPORTED for what only a model description can change. */
+enum sim_status reckon_graph_rewrite(struct reckon *reckon, const struct graph *graph, double batch,
+                                     const char *const *settings, size_t setting_count, struct graph **out,
+                                     struct sim_error *error);
+
 struct reckon_predict_request {
     const struct graph *graph;
     const struct reckon_model_request *model; /* what `graph` was described by; NULL: a trace */

@@ -36,7 +36,7 @@ static const struct argp_option options[] = {
       "host operators at their traced times, which a profiler inflates, instead of the host profile's", 1 },
     { "kernels", OPTION_KERNELS, NULL, 0, "list every kernel: traced against predicted time", 1 },
     { "top", OPTION_TOP, "N", 0, "kernels in the table (default 15)", 1 },
-    { "set", OPTION_SET, "k=v", 0, "change a model: batch, sequence, layers, heads, width, rows, dim, skew, precision, optimizer, "
+    { "set", OPTION_SET, "k=v", 0, "change a trace: batch (recorded at --batch), dimV=batch|fixed; or a model: batch, sequence, layers, heads, width, rows, dim, skew, precision, optimizer, "
                                    "checkpoint, parallel, gpus, plan", 1 },
     { "fix", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
@@ -100,6 +100,19 @@ static void print_json(struct reckon_prediction *const *predictions, size_t coun
     cli_print_json(list);
 }
 
+/* The trace at another batch; the recorded one is --batch. */
+static enum sim_status rewrite_trace(struct arguments *arguments, struct reckon *reckon, struct graph **graph,
+                                     struct sim_error *error)
+{
+    struct graph *rewritten = NULL;
+    enum sim_status status = reckon_graph_rewrite(reckon, *graph, arguments->request.batch, arguments->settings,
+                                                  arguments->setting_count, &rewritten, error);
+    reckon_graph_free(*graph);
+    *graph = rewritten;
+    arguments->request.batch = 0; /* the graph knows it now */
+    return status;
+}
+
 static enum sim_status read_input(struct arguments *arguments, struct reckon *reckon, struct reckon_model_request *model,
                                   struct graph **graph, struct sim_error *error)
 {
@@ -114,12 +127,9 @@ static enum sim_status read_input(struct arguments *arguments, struct reckon *re
             return reckon_graph_describe(reckon, model, graph, error);
         }
     }
-    if (arguments->setting_count > 0) {
-        return sim_fail(error, SIM_UNSUPPORTED, "--set %s: a trace cannot be changed yet, a model description can",
-                        arguments->settings[0]);
-    }
-    return reckon_graph_read(reckon, arguments->paths, arguments->path_count, arguments->request.traced_host_times, graph,
-                             error);
+    enum sim_status status = reckon_graph_read(reckon, arguments->paths, arguments->path_count,
+                                               arguments->request.traced_host_times, graph, error);
+    return status == SIM_OK && arguments->setting_count > 0 ? rewrite_trace(arguments, reckon, graph, error) : status;
 }
 
 /* A step that does not fit is answered (fits: false, no times), said on standard error, and exit code 2. */

@@ -3,6 +3,7 @@
 #include "sim/step/memory.h"
 #include "sim/step/session.h"
 #include "workloads/models/model.h"
+#include "workloads/rewrite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,4 +192,50 @@ enum sim_status model_route_case(struct reckon *reckon, const char *name, const 
         status = settings_of(params, texts, settings, &request.setting_count, error);
     }
     return status == SIM_OK ? reckon_graph_describe(reckon, &request, out, error) : status;
+}
+
+/* ---- a trace changed ------------------------------------------------------------------------------------------- */
+
+#define DIMS_MAX 64
+
+static enum sim_status read_setting(const char *setting, struct rewrite_batch *change, struct rewrite_dim *dims,
+                                    struct sim_error *error)
+{
+    const char *equals = strchr(setting, '=');
+    char *end = NULL;
+    if (equals != NULL && strncmp(setting, "batch=", 6) == 0) {
+        change->to = strtod(equals + 1, &end);
+        if (*end != '\0' || !(change->to >= 1 && change->to <= 1e9)) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be a number of 1 to 1e9", setting);
+        }
+        return SIM_OK;
+    }
+    if (equals != NULL && strncmp(setting, "dim", 3) == 0) {
+        double value = strtod(setting + 3, &end);
+        bool batch = strcmp(equals + 1, "batch") == 0;
+        if (end != equals || change->dim_count == DIMS_MAX || (!batch && strcmp(equals + 1, "fixed") != 0)) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be dimN=batch or dimN=fixed", setting);
+        }
+        dims[change->dim_count++] = (struct rewrite_dim){ value, batch };
+        return SIM_OK;
+    }
+    return sim_fail(error, SIM_UNSUPPORTED,
+                    "--set %s: of a trace only batch can be changed (and dimN=batch|fixed said); describe the model for the rest "
+                    "(workloads/models)",
+                    setting);
+}
+
+enum sim_status reckon_graph_rewrite(struct reckon *reckon, const struct graph *graph, double batch,
+                                     const char *const *settings, size_t setting_count, struct graph **out,
+                                     struct sim_error *error)
+{
+    struct rewrite_dim dims[DIMS_MAX];
+    struct rewrite_batch change = { .from = batch, .to = batch, .dims = dims };
+    enum sim_status status = SIM_OK;
+    (void)reckon;
+    *out = NULL;
+    for (size_t i = 0; status == SIM_OK && i < setting_count; i++) {
+        status = read_setting(settings[i], &change, dims, error);
+    }
+    return status == SIM_OK ? rewrite_batch(graph, &change, out, error) : status;
 }

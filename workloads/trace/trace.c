@@ -171,6 +171,22 @@ static void describe_collective(struct rank_builder *b, const struct device_item
     }
 }
 
+static const char *shapes_of(const struct trace_event *event)
+{
+    const struct trace_operator_args *args = event != NULL && event->category == TRACE_OPERATOR ? event->args : NULL;
+    return args != NULL && args->dims != NULL && strpbrk(args->dims, "0123456789") != NULL ? args->dims : NULL;
+}
+
+/* Of the innermost operator around an item that has any. */
+static const char *shapes_around(const struct host_step *step, uint32_t item)
+{
+    const char *shapes = NULL;
+    for (uint32_t i = item; shapes == NULL && i != TRACE_NONE; i = step->items[i].parent) {
+        shapes = shapes_of(step->items[i].event);
+    }
+    return shapes;
+}
+
 static void add_device_node(struct rank_builder *b, uint32_t device)
 {
     const struct host_step *step = b->step;
@@ -186,6 +202,7 @@ static void add_device_node(struct rank_builder *b, uint32_t device)
         .stream = item->stream,
         .name = graph_intern(b->graph, item->event->name),
         .operator_name = graph_intern(b->graph, operator_name),
+        .shapes = graph_intern(b->graph, shapes_around(step, launch->parent)),
         .traced_start_us = us(item->event->start_ns - step->start_ns),
         .traced_us = us(item->event->duration_ns),
         .launched = UINT32_MAX,
@@ -216,6 +233,7 @@ static struct graph_node host_node(const struct rank_builder *b, const struct ho
         .launched = UINT32_MAX,
         .waits_for = UINT32_MAX,
         .depth = item->depth,
+        .shapes = graph_intern(b->graph, shapes_of(item->event)),
     };
 }
 
