@@ -166,6 +166,9 @@ static void prepare_caches(struct executor *executor, struct package *package, c
     switch (program->initial_cache) {
     case WAVE_CACHE_STATE_OWN:
         warm_own(executor, package, program, plan, options, share);
+        if (plan->cut == CUT_NONE) {
+            package_drop_copies(package); /* the whole kernel is run: it follows the one that warmed the caches */
+        }
         break;
     case WAVE_CACHE_STATE_PREDECESSOR:
         warm_predecessor(package, program);

@@ -1063,6 +1063,9 @@ static void measure_utilisation(struct executor *executor, struct run_outcome *o
         sim_ticks atomic = package->atomics_at_memory ? 0 : package->atomics.fronts[i].busy;
         sim_ticks cache = package->slice[i].busy > atomic ? package->slice[i].busy - atomic : 0;
         u[KERNEL_STAGE_L2] = busier(u[KERNEL_STAGE_L2], cache, span);
+        for (uint32_t p = 0; p < package->banks * 2; p++) {
+            u[KERNEL_STAGE_L2] = busier(u[KERNEL_STAGE_L2], package->bank[i * package->banks * 2 + p].busy, span);
+        }
     }
     for (uint32_t i = 0; i < package->atomics.slice_count; i++) {
         u[KERNEL_STAGE_ATOMIC] = busier(u[KERNEL_STAGE_ATOMIC], package->atomics.fronts[i].busy, span);

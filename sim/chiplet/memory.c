@@ -364,6 +364,13 @@ static inline void slice_serve(struct package *package, uint32_t global_slice, s
     package->now = start;
 }
 
+static inline void bank_serve(struct package *package, uint32_t port, sim_ticks cost, sim_ticks *t, struct access_blame *blame)
+{
+    sim_ticks start = slotted_server_start(&package->bank[port], *t, cost);
+    blame->l2 += start - *t;
+    *t = start;
+}
+
 static inline void tlb_access(struct package *package, uint64_t line, uint32_t group, sim_ticks *t, struct access_blame *blame)
 {
     if (!package->has_tlb) {
@@ -390,6 +397,7 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
     tlb_access(package, line, group, &t, blame);
     if (timed) {
         slice_serve(package, near, package->slice_read[sectors], &t, blame);
+        bank_serve(package, package_bank(package, near, line, false), package->bank_read_sector * sectors, &t, blame);
         package->traffic.l2_requests++;
         package->traffic.near_loads++;
         package->traffic.l2_bytes += (uint64_t)sectors << package->sector_shift;
@@ -487,6 +495,7 @@ sim_ticks package_write(struct package *package, uint64_t line, const struct lin
             pass_near_slice(package, &place, mask, group, &t, blame);
         }
         slice_serve(package, slice, package->slice_write_sector * sector_count(mask), &t, blame);
+        bank_serve(package, package_bank(package, slice, line, true), package->bank_write_sector * sector_count(mask), &t, blame);
         package->traffic.l2_bytes += (uint64_t)sector_count(mask) << package->sector_shift;
     }
     uint32_t *entry = tags_touch(l2_set(package, slice, &place), place.tag);
@@ -584,4 +593,26 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
     }
     l2_dirty(package, slice, &place, entry, mask, timed);
     return timed ? atomic_execute(package, line, rounds, type, &package->slice[slice], slice, t, blame) : t;
+}
+
+void package_drop_copies(struct package *package)
+{
+    if (package->is_private || !package->copies_far) {
+        return;
+    }
+    for (uint32_t slice = 0; slice < package->slices; slice++) {
+        uint32_t group = fast_quotient(package->spg_divisor, slice);
+        for (uint32_t index = 0; index < package->sets; index++) {
+            struct tags_set *set = &package->l2[(size_t)slice * package->sets + index];
+            struct tags_set kept = { { 0 } };
+            int count = 0;
+            for (int way = 0; way < package->ways; way++) {
+                bool copy = TAGS_TAG(set->entry[way]) >> TAG_HOME_SHIFT != group;
+                if ((set->entry[way] & 0xff) != 0 && !copy) {
+                    kept.entry[count++] = set->entry[way];
+                }
+            }
+            *set = kept;
+        }
+    }
 }

@@ -91,6 +91,8 @@ static void set_times(struct package *package, const struct chip_profile *p)
     }
     package->slice_far_request = ticks_of_ns(p->l2_far_request_time * scale);
     package->slice_write_sector = ticks_of_ns(p->l2_write_sector_time * scale);
+    package->bank_read_sector = ticks_of_ns(p->l2_bank_read_time * scale);
+    package->bank_write_sector = ticks_of_ns(p->l2_bank_write_time * scale);
     package->fill_sector = ticks_of_cycles(package->sector_bytes / p->l1_fill_rate, mhz);
     package->store_sector = ticks_of_cycles(package->sector_bytes / p->l1_store_rate, mhz);
     package->hbm_access = ticks_of_ns(p->hbm_access / p->hbm_channel_rate);
@@ -165,6 +167,8 @@ struct package *package_create(const struct chip_profile *profile, double core_m
     set_hit_latencies(package, profile);
     package->l2 = zalloc((size_t)package->slices * package->sets, sizeof *package->l2);
     package->slice = zalloc(package->slices, sizeof *package->slice);
+    package->banks = (uint32_t)profile->l2_banks;
+    package->bank = zalloc((size_t)package->slices * package->banks * 2, sizeof *package->bank);
     package->hbm = zalloc(package->channels, sizeof *package->hbm);
     if (package->has_mall) {
         package->mall = zalloc((size_t)package->channels * package->mall_sets, sizeof *package->mall);
@@ -190,6 +194,7 @@ void package_destroy(struct package *package)
     free(package->hit_latency);
     free(package->l2);
     free(package->slice);
+    free(package->bank);
     free(package->hbm);
     free(package->mall);
     free(package->mall_slice);
@@ -202,6 +207,7 @@ void package_destroy(struct package *package)
 void package_reset_timing(struct package *package)
 {
     memset(package->slice, 0, package->slices * sizeof *package->slice);
+    memset(package->bank, 0, (size_t)package->slices * package->banks * 2 * sizeof *package->bank);
     memset(package->mall_slice, 0, package->channels * sizeof *package->mall_slice);
     memset(package->link, 0, (size_t)package->dies * 2 * sizeof *package->link);
     for (uint32_t c = 0; c < package->channels; c++) {

@@ -143,6 +143,7 @@ struct reference {
     struct slot *slots;
     uint32_t slot_count;
     struct strict_server *dispatchers, *slices, *links, *mall_servers, *arithmetic;
+    struct strict_server *banks; /* [slices * package->banks] */
     uint32_t dispatcher_count, arithmetic_count;
     struct channel *channels;
     uint64_t next_workgroup, *next_of_group, end_workgroup;
@@ -725,6 +726,16 @@ static void read_home_lookup(struct reference *reference, void *object)
     read_miss(reference, request);
 }
 
+static void read_at_bank(struct reference *reference, void *object)
+{
+    struct request *request = object;
+    struct package *package = reference->package;
+    struct strict_server *bank = &reference->banks[package_bank(package, request->near, request->line, false)];
+    sim_ticks start = serve(reference, bank, package->bank_read_sector * __builtin_popcount(request->mask));
+    request->blame.l2 += start - reference->now;
+    schedule(reference, start, read_lookup, request);
+}
+
 static void read_at_slice(struct reference *reference, void *object)
 {
     struct request *request = object;
@@ -736,7 +747,7 @@ static void read_at_slice(struct reference *reference, void *object)
     package->traffic.l2_requests++;
     package->traffic.near_loads++;
     package->traffic.l2_bytes += (uint64_t)sectors << package->sector_shift;
-    schedule(reference, start, read_lookup, request);
+    schedule(reference, start, read_at_bank, request);
 }
 
 /* ---- L2: the path of a store */
@@ -777,6 +788,16 @@ static void write_lookup(struct reference *reference, void *object)
     schedule(reference, reference->now + (backlog > 0 ? backlog : 0), store_taken, request);
 }
 
+static void write_at_bank(struct reference *reference, void *object)
+{
+    struct request *request = object;
+    struct package *package = reference->package;
+    struct strict_server *bank = &reference->banks[package_bank(package, request->home, request->line, true)];
+    sim_ticks start = serve(reference, bank, package->bank_write_sector * __builtin_popcount(request->mask));
+    request->blame.l2 += start - reference->now;
+    schedule(reference, start, write_lookup, request);
+}
+
 static void write_at_home(struct reference *reference, void *object)
 {
     struct request *request = object;
@@ -786,7 +807,7 @@ static void write_at_home(struct reference *reference, void *object)
     request->blame.l2 += start - reference->now;
     package->traffic.slice_busy += package->slice_write_sector * sectors;
     package->traffic.l2_bytes += (uint64_t)sectors << package->sector_shift;
-    schedule(reference, start, write_lookup, request);
+    schedule(reference, start, write_at_bank, request);
 }
 
 /* ---- atomics */
@@ -1598,6 +1619,7 @@ struct reference *reference_create(struct package *package, const struct wave_pr
     reference->dispatcher_count = (uint32_t)package->profile->dispatch_dispatchers;
     reference->dispatchers = zalloc(reference->dispatcher_count, sizeof *reference->dispatchers);
     reference->slices = zalloc(package->slices, sizeof *reference->slices);
+    reference->banks = zalloc((size_t)package->slices * package->banks * 2, sizeof *reference->banks);
     reference->links = zalloc((size_t)package->dies * 2, sizeof *reference->links);
     reference->mall_servers = zalloc(package->channels, sizeof *reference->mall_servers);
     reference->channels = zalloc(package->channels, sizeof *reference->channels);
@@ -1639,6 +1661,7 @@ void reference_destroy(struct reference *reference)
     free(reference->waves);
     free(reference->dispatchers);
     free(reference->slices);
+    free(reference->banks);
     free(reference->links);
     free(reference->mall_servers);
     free(reference->channels);
@@ -1662,6 +1685,7 @@ static void reset(struct reference *reference)
     }
     memset(reference->dispatchers, 0, reference->dispatcher_count * sizeof *reference->dispatchers);
     memset(reference->slices, 0, package->slices * sizeof *reference->slices);
+    memset(reference->banks, 0, (size_t)package->slices * package->banks * 2 * sizeof *reference->banks);
     memset(reference->links, 0, (size_t)package->dies * 2 * sizeof *reference->links);
     memset(reference->mall_servers, 0, package->channels * sizeof *reference->mall_servers);
     memset(reference->channels, 0, package->channels * sizeof *reference->channels);
@@ -1740,6 +1764,7 @@ static void measure_utilisation(struct reference *reference)
         }
     }
     busiest(&u[KERNEL_STAGE_L2], reference->slices, package->slices, one, span);
+    busiest(&u[KERNEL_STAGE_L2], reference->banks, package->slices * package->banks * 2, one, span);
     busiest(&u[KERNEL_STAGE_ATOMIC], reference->arithmetic, reference->arithmetic_count, one, span);
     busiest(&u[KERNEL_STAGE_MALL], reference->mall_servers, package->channels, one, span);
     busiest(&u[KERNEL_STAGE_HBM], &reference->channels->data, package->channels, sizeof *reference->channels, span);

@@ -89,6 +89,9 @@
     X(l2, read_line_time, "ns", 0.01, 100, "slice time per read request of a whole line")          \
     X(l2, far_request_time, "ns", 0, 100, "home slice time per read request from the other partition") \
     X(l2, write_sector_time, "ns", 0.01, 100, "slice time per written sector")                     \
+    X(l2, banks, "count", 1, 16, "data banks of a slice, picked by a hash of the interleaved block") \
+    X(l2, bank_read_time, "ns", 0.01, 100, "time of a bank per sector read")                        \
+    X(l2, bank_write_time, "ns", 0.01, 100, "time of a bank per written sector")                    \
     X(die_link, rate, "GB/s", 1, 1e6, "one-way rate of the cut between dies")                      \
     X(die_link, latency, "ns", 0, 10000, "added one-way latency of a crossing")                    \
     X(mall, capacity, "MiB", 1, 4096, "memory-side cache of the package")                          \

@@ -44,6 +44,9 @@ static inline struct chip_profile tiny_profile(void)
     p.l2_read_request_time = 1;
     p.l2_read_line_time = 2;
     p.l2_write_sector_time = 1;
+    p.l2_banks = 1;
+    p.l2_bank_read_time = 0.01;
+    p.l2_bank_write_time = 1;
     p.hbm_channels = 1;
     p.hbm_channel_rate = 32; /* 64 B in 2 ns */
     p.hbm_access = 64;
