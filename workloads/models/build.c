@@ -16,13 +16,15 @@ static void register_tables(struct build *build)
     const struct model *model = build->model;
     build->tables = calloc(model->table_count + 1, sizeof(void *));
     SIM_ASSERT(build->tables != NULL, "out of memory");
-    for (uint32_t t = 0; t < model->table_count; t++) {
+    for (uint32_t t = 0; t < model->table_count && model->lookup == LOOKUP_BAG; t++) {
         const struct model_table *table = &model->tables[t];
         if (!is_own(build, t)) {
             continue;
         }
         struct parameter *parameter = eager_parameter(build->eager, table->name, table->rows, table->dim);
         parameter->type = table->type;
+        parameter->skew = table->skew;
+        parameter->hot_share = table->hot_share;
         parameter->update = model->sparse_gradient ? UPDATE_SPARSE : UPDATE_DENSE;
         build->tables[t] = parameter;
         build->own_count++;
@@ -68,6 +70,9 @@ static void take_inputs(struct build *build)
         eager_permanent(build->eager, build->batch * build->sequence * 8, GRAPH_MEMORY_ACTIVATIONS);
         eager_permanent(build->eager, build->batch * build->sequence * 8, GRAPH_MEMORY_ACTIVATIONS);
         return;
+    }
+    for (uint32_t t = 0; model->lookup == LOOKUP_FUSED && t < model->table_count; t++) { /* of own examples, and received */
+        eager_permanent(build->eager, 2 * build->batch * (model->tables[t].pooling + 1) * 8, GRAPH_MEMORY_ACTIVATIONS);
     }
     for (uint32_t t = 0; t < model->table_count; t++) {
         if (build->tables[t] != NULL) {
@@ -119,8 +124,11 @@ static struct tensor *forward(struct build *build)
 {
     const struct model *model = build->model;
     struct eager *eager = build->eager;
-    struct tensor *x = NULL, *pooled = NULL;
-    if (model->sequence_input) {
+    struct tensor *x = NULL, *pooled = NULL, *requested = NULL;
+    if (build->sharded != NULL) {
+        requested = sharded_request(build->sharded);
+        eager_autocast_begin(eager);
+    } else if (model->sequence_input) {
         eager_autocast_begin(eager);
         x = op_embedding(eager, build->tables[0], build->batch * build->sequence);
     } else {
@@ -132,9 +140,13 @@ static struct tensor *forward(struct build *build)
             eager_release(eager, x);
             x = eager_tensor(eager, build->batch, model->layers[i].input, EAGER_FP32);
         }
+        if (requested != NULL && pooled == NULL && layer_takes_pooled(&model->layers[i])) {
+            pooled = sharded_wait(build->sharded, requested);
+        }
         x = layer_forward(build, i, x, pooled);
     }
     eager_release(eager, pooled);
+    eager_release(eager, requested);
     return x;
 }
 
@@ -182,6 +194,9 @@ static void run_step(struct build *build)
     if (parallel && build->model->parallel == PARALLEL_FLAT) {
         reduce_flat(build);
     }
+    if (build->sharded != NULL) {
+        sharded_reduce(build->sharded);
+    }
     update(build);
     eager_release(build->eager, loss);
 }
@@ -200,6 +215,9 @@ static enum sim_status build_rank(const struct model *model, struct graph *graph
     build.eager->autocast = model->precision == PRECISION_BF16_AUTOCAST;
     build.eager->matrix_type = model->precision == PRECISION_FP32 ? EAGER_FP32 : EAGER_BF16;
     register_all(&build);
+    if (build.status == SIM_OK && model->lookup == LOOKUP_FUSED) {
+        build.sharded = sharded_begin(&build);
+    }
     if (build.status == SIM_OK) {
         take_parameters(&build);
         take_inputs(&build);
@@ -209,6 +227,7 @@ static enum sim_status build_rank(const struct model *model, struct graph *graph
     graph->ranks[index].thread_count = 2;
     graph->ranks[index].stream_count = build.eager->streams;
     layers_finish(&build);
+    sharded_end(build.sharded);
     free(build.tables);
     eager_destroy(build.eager);
     return build.status;
@@ -218,6 +237,12 @@ static enum sim_status build_rank(const struct model *model, struct graph *graph
 static double lookups_of(const struct model *model, uint32_t rank)
 {
     double lookups = 0;
+    if (model->plan != NULL) {
+        struct plan_table *tables = model_plan_tables(model);
+        lookups = plan_load(model->plan, tables, rank);
+        free(tables);
+        return lookups;
+    }
     for (uint32_t t = rank; t < model->table_count && !model->sequence_input; t += model->gpus) {
         lookups += model->tables[t].pooling * model->tables[t].dim;
     }
@@ -249,11 +274,68 @@ static uint32_t choose_ranks(const struct model *model, uint32_t chosen[RANKS_AL
     return 2;
 }
 
+#define TABLES_EXPLAINED 8
+
+static void note_plan(struct graph *graph, const struct model *model)
+{
+    struct plan_table *tables = model_plan_tables(model);
+    char text[200];
+    uint32_t shown = 0;
+    graph_note(graph, "plan %s", model->plan->how);
+    for (uint32_t t = 0; t < model->table_count && model->gpus > 1 && shown < TABLES_EXPLAINED; t++) {
+        if (model->plan->entries[t].sharding != PLAN_DATA_PARALLEL) {
+            plan_explain(model->plan, tables, t, text, sizeof text);
+            graph_note(graph, "%s", text);
+            shown++;
+        }
+    }
+    free(tables);
+}
+
+static enum sim_status check_model(const struct model *model, struct sim_error *error)
+{
+    if (model->lookup == LOOKUP_FUSED && model->sequence_input) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: fused lookups pool their rows; \"input\": \"sequence\" needs \"lookup\": "
+                                                 "\"bag\"",
+                        model->path);
+    }
+    if (model->lookup == LOOKUP_BAG && model->plan_name[0] != '\0') {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a plan needs \"lookup\": \"fused\" (--set lookup=fused)", model->path);
+    }
+    if (model->lookup == LOOKUP_BAG && !model->sequence_input && model->gpus > model->table_count) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: %u GPUs and %u tables, one operator a table: use --set lookup=fused",
+                        model->path, model->gpus, model->table_count);
+    }
+    return SIM_OK;
+}
+
+static enum sim_status build_graph(const struct model *model, struct graph **out, struct sim_error *error);
+
 enum sim_status model_graph(const struct model *model, struct graph **out, struct sim_error *error)
+{
+    struct model planned = *model;
+    struct plan *plan = NULL;
+    enum sim_status status = check_model(model, error);
+    *out = NULL;
+    if (status == SIM_OK && model->lookup == LOOKUP_FUSED) {
+        status = model_plan(model, &plan, error);
+        planned.plan = plan;
+    }
+    if (status == SIM_OK) {
+        status = build_graph(&planned, out, error);
+    }
+    plan_destroy(plan);
+    return status;
+}
+
+static enum sim_status build_graph(const struct model *model, struct graph **out, struct sim_error *error)
 {
     struct graph *graph = graph_create(model->name);
     enum sim_status status = SIM_OK;
     *out = NULL;
+    if (model->plan != NULL) {
+        note_plan(graph, model);
+    }
     graph->world_size = model->gpus;
     graph->batch = model->batch;
     uint32_t chosen[RANKS_ALL], count = choose_ranks(model, chosen);

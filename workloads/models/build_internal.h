@@ -3,6 +3,7 @@
 #define WORKLOADS_MODELS_BUILD_INTERNAL_H
 #include "workloads/models/eager_internal.h"
 #include "workloads/models/model_internal.h"
+#include "workloads/plan.h"
 
 struct block; /* one of a repeated layer, with its parameters and its input */
 
@@ -20,6 +21,7 @@ struct build {
     double batch, sequence;       /* of this rank */
     struct parameter **tables;    /* [model->table_count]; NULL: not on this rank */
     uint32_t own_count;           /* tables on this rank */
+    struct sharded *sharded;      /* fused lookups; else NULL */
     struct layer_parameters layers[MODEL_LAYERS_MAX];
     uint64_t collective_sequence;
     char group[32];
@@ -31,11 +33,26 @@ struct build {
  * `x` is taken and a new tensor given; `pooled` is borrowed. */
 double layer_register(struct build *build, uint32_t index, double columns); /* output columns; 0 on error */
 struct tensor *layer_forward(struct build *build, uint32_t index, struct tensor *x, struct tensor *pooled);
+bool layer_takes_pooled(const struct model_layer *layer);
 void layers_finish(struct build *build);
 
 /* build_parallel.c */
 struct tensor *exchange_pooled(struct build *build, struct tensor *stacked);
 void reduce_flat(struct build *build); /* all gradients as one list */
+
+/* build_sharded.c: a model with fused lookups. Begin takes the tables' memory; request starts lookups and their exchange,
+ * wait gives the pooled rows of own examples [batch, all dims]; reduce comes behind the backward pass. */
+struct sharded;
+struct sharded *sharded_begin(struct build *build);
+struct tensor *sharded_request(struct sharded *sharded);
+struct tensor *sharded_wait(struct sharded *sharded, struct tensor *pooled);
+void sharded_reduce(struct sharded *sharded);
+void sharded_end(struct sharded *sharded); /* NULL is allowed */
+
+/* model_plan.c: the tables as a plan sees them; the caller frees. */
+struct plan_table *model_plan_tables(const struct model *model);
+/* The model's plan: its file, its kind, or a proposal. */
+enum sim_status model_plan(const struct model *model, struct plan **out, struct sim_error *error);
 
 /* build_ddp.c: from before the backward pass until behind it; the end frees. */
 struct ddp;

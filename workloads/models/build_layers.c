@@ -313,6 +313,11 @@ struct tensor *layer_forward(struct build *build, uint32_t index, struct tensor 
     }
 }
 
+bool layer_takes_pooled(const struct model_layer *layer)
+{
+    return layer->kind == LAYER_DOT || layer->kind == LAYER_DCN || layer->kind == LAYER_FM;
+}
+
 void layers_finish(struct build *build)
 {
     for (uint32_t i = 0; i < MODEL_LAYERS_MAX; i++) {

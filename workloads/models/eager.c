@@ -288,6 +288,18 @@ double tensor_elements_of(const struct tensor *tensor)
     return tensor->rows * tensor->columns;
 }
 
+void eager_id_params(const struct parameter *table, char text[64])
+{
+    int used = 0;
+    text[0] = '\0';
+    if (table->skew > 0) {
+        used = snprintf(text, 64, ";generator=zipf;alpha=%g", table->skew);
+    }
+    if (table->hot_share > 0) {
+        snprintf(text + used, 64 - (size_t)used, ";hot_share=%g", table->hot_share);
+    }
+}
+
 struct parameter *eager_parameter(struct eager *eager, const char *name, double rows, double columns)
 {
     struct parameter *parameter = calloc(1, sizeof *parameter);

@@ -70,6 +70,7 @@ struct parameter {
     enum parameter_update update;
     struct storage *storage, *gradient;
     double sparse_rows; /* UPDATE_SPARSE: rows of the gradient */
+    double skew, hot_share; /* of a table's ids: Zipf exponent (0: uniform), share on one row */
     struct tensor *cast; /* autocast's copy, while its region lasts */
     struct function *accumulate;
     struct eager_unit *unit; /* of sharded parameters */
@@ -164,6 +165,9 @@ void eager_backward(struct eager *eager, struct tensor *loss);
 void eager_checkpoint(struct eager *eager, void (*run)(struct eager *eager, void *context), void *context);
 void eager_autocast_begin(struct eager *eager);
 void eager_autocast_end(struct eager *eager); /* drops the casts of parameters */
+
+/* How a table's ids are drawn, as parameters of the sparse kernels: "" or ";generator=..". */
+void eager_id_params(const struct parameter *table, char text[64]);
 
 struct parameter *eager_parameter(struct eager *eager, const char *name, double rows, double columns);
 

@@ -53,10 +53,11 @@ struct model {
     uint32_t layer_count;
     bool bce; /* loss: binary cross entropy, else cross entropy */
     double workspace_mib, bucket_mib;
-    struct plan *plan; /* NULL: by rank number in turn */
+    char plan_name[1024]; /* "": by rank number in turn for bags, proposed for fused lookups; a kind of sharding; or a file */
+    double table_gib;     /* of a GPU, for tables: what a proposal may fill */
+    uint32_t per_node;
+    bool pipelined;       /* ids of the next batch are exchanged beside this one */
+    const struct plan *plan; /* while a graph is built */
 };
-
-/* build_layers.c: one layer after another on the tape. */
-struct layer_state;
 
 #endif

@@ -245,7 +245,8 @@ static void read_root(struct reading *r, struct model *model, const struct json 
 {
     static const char *const keys[] = { "schema", "name", "title", "source", "assumptions", "batch", "sequence", "precision",
                                         "optimizer", "lookup", "input", "tables", "layers", "loss", "checkpoint",
-                                        "parallel", "gpus", "workspace_mib", "bucket_mib", NULL };
+                                        "parallel", "gpus", "workspace_mib", "bucket_mib", "plan", "table_gib", "per_node",
+                                        "pipelined", NULL };
     check_keys(r, root, "a model", keys);
     snprintf(model->name, sizeof model->name, "%s", text(r, root, "name", NULL));
     model->batch = number(r, root, "batch", NAN, 1, 1e9);
@@ -259,6 +260,10 @@ static void read_root(struct reading *r, struct model *model, const struct json 
     model->bce = choice(r, root, "loss", "bce", losses) == 1;
     model->workspace_mib = number(r, root, "workspace_mib", 64, 0, 1e5);
     model->bucket_mib = number(r, root, "bucket_mib", 25, 0, 1e5);
+    snprintf(model->plan_name, sizeof model->plan_name, "%s", text(r, root, "plan", ""));
+    model->table_gib = number(r, root, "table_gib", 96, 0.001, 1e6);
+    model->per_node = (uint32_t)number(r, root, "per_node", 8, 1, 1024);
+    model->pipelined = truth(r, root, "pipelined", true);
     model->sequence_input = strcmp(text(r, root, "input", "pooled"), "sequence") == 0;
     read_list(r, model, root, "tables", read_table);
     read_list(r, model, root, "layers", read_layer);
@@ -423,6 +428,23 @@ enum sim_status model_set(struct model *model, const char *assignment, struct si
     if (strcmp(key, "checkpoint") == 0) {
         return set_number(key, value, 0, 1, &model->checkpoint, error);
     }
+    if (strcmp(key, "plan") == 0) {
+        snprintf(model->plan_name, sizeof model->plan_name, "%s", value);
+        return SIM_OK;
+    }
+    if (strcmp(key, "table_gib") == 0) {
+        return set_number(key, value, 0.001, 1e6, &model->table_gib, error);
+    }
+    if (strcmp(key, "lookup") == 0) {
+        status = set_choice(key, value, lookups, &found, error);
+        model->lookup = status == SIM_OK ? (enum model_lookup)found : model->lookup;
+        return status;
+    }
+    if (strcmp(key, "pipelined") == 0) {
+        status = set_choice(key, value, (const char *const[]){ "false", "true", NULL }, &found, error);
+        model->pipelined = status == SIM_OK ? found == 1 : model->pipelined;
+        return status;
+    }
     if (strcmp(key, "bucket_mib") == 0) {
         return set_number(key, value, 0, 1e5, &model->bucket_mib, error);
     }
@@ -459,6 +481,6 @@ enum sim_status model_set(struct model *model, const char *assignment, struct si
     }
     return sim_fail(error, SIM_BAD_ARGUMENT,
                     "--set %s: not a key of a model (batch, sequence, layers, heads, width, rows, dim, skew, precision, "
-                    "optimizer, checkpoint, parallel, bucket_mib, gpus)",
+                    "optimizer, checkpoint, parallel, bucket_mib, gpus, lookup, plan, table_gib, pipelined)",
                     assignment);
 }

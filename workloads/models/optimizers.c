@@ -8,8 +8,10 @@ void op_sgd_sparse(struct eager *eager, struct parameter *table)
 {
     eager_host(eager, "add_ .add .._nnz ..result_type ..to .._values ..to .._indices ..sparse_dim ..is_coalesced "
                       "..squeeze ...as_strided ..view ..reshape ...view ..index_add_");
+    char ids[64];
+    eager_id_params(table, ids);
     eager_kernel(eager, "embedding", "aten::index_add_", "scatter", "index_add",
-                 "n=%.0f;D=%.0f;rows=%.0f;dtype=fp32", table->sparse_rows, table->columns, table->rows);
+                 "n=%.0f;D=%.0f;rows=%.0f;dtype=fp32%s", table->sparse_rows, table->columns, table->rows, ids);
     eager_host(eager, "..copy_");
 }
 
