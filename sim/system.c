@@ -171,7 +171,8 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
                                            .kernel = request->kernel,
                                            .params = request->params,
                                            .cache = cache_of(request->cache),
-                                           .exact = request->exact };
+                                           .exact = request->exact,
+                                           .window_requests = request->window_requests };
     *out = NULL;
     if (request->params != NULL && strlen(request->params) > PRICE_KEY_CAPACITY / 2) {
         return sim_fail(error, SIM_BAD_ARGUMENT, "parameters of %s/%s are longer than %d bytes",

@@ -21,6 +21,8 @@ struct cli_common {
     const char *command; /* "reckon predict", for messages */
     struct reckon_options options;
     bool json, quiet;
+    bool has_intervals;   /* the command takes --uncertainty */
+    uint32_t uncertainty; /* samples; 0: none */
     size_t device_count;
     char *devices[CLI_DEVICES_MAX]; /* owned: split from --device */
 };
