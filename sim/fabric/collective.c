@@ -374,8 +374,12 @@ static void fill_result(const struct library_call *call, const struct priced *pr
     snprintf(result->protocol, sizeof result->protocol, "%s",
              collective_protocol_text(priced->plan.protocol));
     snprintf(result->engine, sizeof result->engine, "%s", engine->name);
-    snprintf(result->choice, sizeof result->choice, "%s (%zu flow%s)", cluster_view_text(priced->view),
-             priced->flow_count, priced->flow_count == 1 ? "" : "s");
+    double together = priced->view == CLUSTER_PER_PAIR && engine == &fluid_engine_ops
+                          ? cluster_ends_together(&call->cluster, &priced->plan.steps[0].traffic)
+                          : 0;
+    snprintf(result->choice, sizeof result->choice, "%s (%zu flow%s)%s", cluster_view_text(priced->view),
+             priced->flow_count, priced->flow_count == 1 ? "" : "s",
+             together > 0 ? ", ends within 0.5% as one" : "");
 }
 
 enum sim_status collective_time(const struct node_profile *node, const struct collective_request *request,

@@ -330,6 +330,31 @@ Test(fabric, classes_by_source_equal_explicit_flows)
     }
 }
 
+/* Skewed at both ends among more ranks than can be solved end by end: said so, and no shorter than its bound less the window. */
+Test(fabric, large_splits_say_that_ends_are_taken_together, .timeout = 60)
+{
+    struct node_profile *node = read_bare_node("mi355x8");
+    double *split = malloc(72 * 72 * sizeof *split), busiest = 0;
+    for (int from = 0; from < 72; from++) {
+        double sent = 0;
+        for (int to = 0; to < 72; to++) {
+            split[from * 72 + to] = (1 + (from * 31 + to * 17) % 13) * 1e5;
+            sent += from / 8 != to / 8 ? split[from * 72 + to] : 0;
+        }
+        busiest = fmax(busiest, sent);
+    }
+    struct collective_request request = {
+        .kind = "all_to_all", .gpus = 8, .nodes = 9, .split_bytes = split, .protocol = "simple"
+    };
+    struct collective_result result = run_on(node, request, FABRIC_ENGINE_FLUID);
+    cr_expect(strstr(result.choice, "ends within 0.5% as one") != NULL, "%s", result.choice);
+    cr_expect(result.time_us > 0.995 * busiest / (*node_profile_number(node, "nic.usable") * BYTES_PER_US));
+    request.gpus = 7;
+    cr_expect(strstr(run_on(node, request, FABRIC_ENGINE_FLUID).choice, "as one") == NULL);
+    free(split);
+    node_profile_destroy(node);
+}
+
 /* Uneven leaves have no GPU that stands for all: flows are then explicit by themselves. */
 Test(fabric, uneven_leaves_are_not_folded)
 {
