@@ -3,11 +3,16 @@
 #include "calib/calibrate.h"
 #include "calib/workers.h"
 #include "sim/cli/cli.h"
+#include "sim/core/data_path.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MICRO_FOLDER_DEFAULT "micro-results"
 
 enum { OPTION_RUN = 0x2000, OPTION_FROM, OPTION_BASE, OPTION_FIT, OPTION_ACCURACY };
 
@@ -24,11 +29,12 @@ static const char doc[] =
 static const struct argp_option options[] = {
     { "from", OPTION_FROM, "DIR|CSV...", 0, "measured tables; more may follow as arguments", 1 },
     { "base", OPTION_BASE, "PROFILE", 0, "device to start from, by name or file", 1 },
-    { "fit", OPTION_FIT, "FIT.json", 0, "free values and their rows", 1 },
+    { "fit", OPTION_FIT, "FIT.json", 0, "free values and their rows (default: calib/fits/NAME.json, NAME_micro.json for microkernels)", 1 },
     { "output", 'o', "FILE", 0, "where the profile (or the report) goes", 1 },
     { "accuracy", OPTION_ACCURACY, "DIR", 0, "no fit: predict every row of DIR, those of the fit file apart",
       1 },
-    { "run", OPTION_RUN, NULL, 0, "measure on the GPU of this machine first (not there yet)", 1 },
+    { "run", OPTION_RUN, "DIR", OPTION_ARG_OPTIONAL,
+      "build and run the microkernels on the GPU of this machine, results to DIR (" MICRO_FOLDER_DEFAULT "), then fit to them", 1 },
     { 0 },
 };
 
@@ -36,7 +42,8 @@ struct arguments {
     struct cli_common common;
     const char **from; /* [argc] */
     size_t from_count;
-    const char *base, *fit, *output, *accuracy;
+    const char *base, *fit, *output, *accuracy, *run;
+    char default_fit[DATA_PATH_CAPACITY];
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -50,12 +57,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_FIT: arguments->fit = argument; return 0;
     case 'o': arguments->output = argument; return 0;
     case OPTION_ACCURACY: arguments->accuracy = argument; return 0;
-    case OPTION_RUN:
-        fprintf(stderr,
-                "%s: --run needs a GPU and the kernels that measure it, which are not built yet; --from "
-                "takes stored tables\n",
-                arguments->common.command);
-        exit(2);
+    case OPTION_RUN: arguments->run = argument != NULL ? argument : MICRO_FOLDER_DEFAULT; return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -131,6 +133,53 @@ static void print_rows(const struct calibration *calibration)
            "value move\n",
            solution->scatter * 100, solution->iterations, solution->evaluations, solution->tasks,
            solution->heeding, solution->row_count * solution->value_count);
+}
+
+/* ---- measuring */
+
+/* Build and run the microkernels; their script says in one line what is missing. */
+static int run_microkernels(const struct arguments *arguments)
+{
+    char script[DATA_PATH_CAPACITY];
+    int state = 0;
+    snprintf(script, sizeof script, "%s/calib/microkernels/run.sh", data_path_root());
+    if (access(script, R_OK) != 0) {
+        fprintf(stderr, "%s: %s: %s\n", arguments->common.command, script, strerror(errno));
+        return 1;
+    }
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        execlp("sh", "sh", script, arguments->run, (char *)NULL);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &state, 0) != child || !WIFEXITED(state)) {
+        fprintf(stderr, "%s: the microkernels did not run to their end\n", arguments->common.command);
+        return 2;
+    }
+    return WEXITSTATUS(state) == 3 ? 0 : WEXITSTATUS(state); /* 3: rows that failed their check are refused where a fit takes them */
+}
+
+static bool has_json_lines(const char *path)
+{
+    char micro[DATA_PATH_CAPACITY];
+    size_t length = strlen(path);
+    snprintf(micro, sizeof micro, "%s/micro.jsonl", path);
+    return access(micro, R_OK) == 0 || (length > 6 && strcmp(path + length - 6, ".jsonl") == 0);
+}
+
+/* calib/fits has a file a device, and one for the rows of its microkernels. */
+static void choose_fit(struct arguments *arguments, const struct reckon_device *device)
+{
+    bool micro = false;
+    for (size_t i = 0; i < arguments->from_count; i++) {
+        micro = micro || has_json_lines(arguments->from[i]);
+    }
+    if (arguments->fit == NULL) {
+        snprintf(arguments->default_fit, sizeof arguments->default_fit, "%s/calib/fits/%s%s.json", data_path_root(),
+                 reckon_device_chip(device)->name, micro ? "_micro" : "");
+        arguments->fit = arguments->default_fit;
+    }
 }
 
 /* ---- the two tasks */
@@ -209,12 +258,14 @@ static void check_arguments(const struct arguments *arguments)
     if (arguments->accuracy != NULL && common->json) {
         cli_usage_error(common, "--accuracy has no JSON form; reckon validate --json gives the rows");
     }
-    if (arguments->accuracy == NULL &&
-        (arguments->from_count == 0 || arguments->fit == NULL || arguments->output == NULL)) {
-        cli_usage_error(common, "%s is needed",
-                        arguments->from_count == 0 ? "--from CSV (measured tables)"
-                        : arguments->fit == NULL   ? "--fit FIT.json (free values and rows)"
-                                                   : "-o FILE (the fitted profile)");
+    if (arguments->run != NULL && (arguments->accuracy != NULL || arguments->from_count > 0)) {
+        cli_usage_error(common, "--run measures by itself: give no --from or --accuracy with it");
+    }
+    if (arguments->accuracy == NULL && arguments->run == NULL && arguments->from_count == 0) {
+        cli_usage_error(common, "--from CSV (measured tables) or --run (measure here) is needed");
+    }
+    if (arguments->accuracy == NULL && arguments->output == NULL) {
+        cli_usage_error(common, "-o FILE (the fitted profile) is needed");
     }
 }
 
@@ -231,6 +282,13 @@ int cmd_calibrate(int argc, char **argv)
     check_arguments(&arguments);
     arguments.common.devices[arguments.common.device_count++] = strdup(arguments.base);
     int code = cli_open(&arguments.common, NULL, &reckon, devices);
+    if (code == 0 && arguments.run != NULL) {
+        code = run_microkernels(&arguments);
+        arguments.from[arguments.from_count++] = arguments.run;
+    }
+    if (code == 0 && arguments.accuracy == NULL) {
+        choose_fit(&arguments, devices[0]);
+    }
     if (code == 0) {
         code = arguments.accuracy != NULL ? run_accuracy(&arguments, reckon, devices[0])
                                           : run_fit(&arguments);
