@@ -11,6 +11,8 @@ static struct kernel_machine machine_of(const struct chip_profile *chip)
         .hbm_bytes = (uint64_t)(chip->hbm_capacity * 1073741824.0),
         .lds_bytes_per_workgroup_max = (uint32_t)(chip->unit_lds_per_workgroup_max * 1024),
         .core_mhz = chip->clock_core_memory_bound,
+        .registers_per_lane_max = (uint32_t)chip->unit_registers_per_lane_max,
+        .simd_registers = (uint32_t)(chip->unit_registers / chip->unit_simds / chip->unit_lanes),
         .dispatch_dies =
             chip->dispatch_order == CHIP_DISPATCH_ROUND_ROBIN_GROUPS ? (uint32_t)chip->package_groups : 1,
         .chip = chip,

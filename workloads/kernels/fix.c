@@ -6,6 +6,8 @@
 #define BIT(fix) (1u << KERNEL_FIX_##fix)
 #define ON_ATOMICS (BIT(WAVE_AGGREGATE) | BIT(SORT_SEGMENT) | BIT(PRIVATISE))
 
+#define ON_ATTENTION (BIT(OCCUPANCY) | BIT(MFMA16) | BIT(PIPELINE2) | BIT(XCD_SWIZZLE))
+
 /* Which kernel takes which fix. tree-reduction where all may add to one word; register-cache where a wave adds whole rows
  * one after the other; row-pack where a row or bag can be narrower than a wave. */
 static const struct {
@@ -32,6 +34,12 @@ static const struct {
     { "scatter", "index_put", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(TREE_REDUCTION) | BIT(XCD_SWIZZLE) },
     { "scatter", "scatter_add", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(TREE_REDUCTION) | BIT(XCD_SWIZZLE) },
     { "scatter", "histogram", ON_ATOMICS | BIT(TREE_REDUCTION) },
+    { "attention", "gdpa_fwd", ON_ATTENTION | BIT(FAST_GELU) },
+    { "attention", "gdpa_bwd", ON_ATTENTION | BIT(FAST_GELU) | BIT(KV_ACCUMULATE) },
+    { "attention", "hstu_fwd", ON_ATTENTION },
+    { "attention", "hstu_bwd", ON_ATTENTION | BIT(KV_ACCUMULATE) },
+    { "attention", "jfa_fwd", ON_ATTENTION },
+    { "attention", "jfa_bwd", ON_ATTENTION | BIT(KV_ACCUMULATE) },
     { "embedding", "backward_atomic", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(XCD_SWIZZLE) },
 };
 #define TAKER_COUNT (sizeof takers / sizeof takers[0])

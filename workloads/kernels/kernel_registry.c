@@ -20,6 +20,9 @@ static const struct kernel_definition *const lists[] = {
 #ifdef HAVE_DENSE_ATTENTION
     dense_attention_kernels,
 #endif
+#ifdef HAVE_DENSE_JAGGED
+    dense_jagged_kernels,
+#endif
 #ifdef HAVE_DENSE_SORT
     dense_sort_kernels,
 #endif
