@@ -37,7 +37,7 @@ static const struct bad_case bad_cases[] = {
     { "atomic", "add_u32", "mode=0;naddr=4000000000;stride=256", SIM_DOES_NOT_FIT, "target" },
     { "atomic", "shared_u32", "naddr=4097", SIM_BAD_ARGUMENT, "1 to 4096" },
     { "bounds_check", "tree_reduction", "rate=1.5", SIM_BAD_ARGUMENT, "rate=1.5" },
-    { "bounds_check", "tree_reduction", "rate=0;indices=3", SIM_BAD_ARGUMENT, "tables x batch x bag" },
+    { "bounds_check", "tree_reduction", "rate=0;indices=3;batch=1", SIM_BAD_ARGUMENT, "tables x batch x bag" },
     { "bounds_check", "tree_reduction", "rate=0;tables=100000;batch=1e9;bag=1e9;indices=1", SIM_BAD_ARGUMENT, "indices" },
     { "bounds_check", "per_thread_atomic", "rate=0;batch=1e9", SIM_DOES_NOT_FIT, "indices" },
     { "gis", "forward", "D=0;rows=1", SIM_BAD_ARGUMENT, "D=0" },

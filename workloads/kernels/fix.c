@@ -28,8 +28,6 @@ static const struct {
     { "tbe", "forward", BIT(ROW_PACK) | BIT(XCD_SWIZZLE) },
     { "tbe", "backward_atomic", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(XCD_SWIZZLE) },
     { "tbe", "backward", BIT(WAVE_PER_ROW) },
-    { "tbe_fused", "backward", BIT(WAVE_PER_ROW) },
-    { "tbe_fused", "backward_short_runs", BIT(WAVE_PER_ROW) },
     { "scatter", "index_add", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(TREE_REDUCTION) | BIT(XCD_SWIZZLE) },
     { "scatter", "index_put", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(TREE_REDUCTION) | BIT(XCD_SWIZZLE) },
     { "scatter", "scatter_add", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(TREE_REDUCTION) | BIT(XCD_SWIZZLE) },
