@@ -49,9 +49,14 @@ static void take_parameters(struct build *build)
         struct parameter *p = eager->parameters[i];
         bool table = p->update == UPDATE_SPARSE;
         enum model_optimizer optimizer = table ? build->model->tables[0].optimizer : build->model->optimizer;
-        double state = state_bytes(optimizer, p->rows, p->columns);
-        p->storage = eager_storage(eager, p->rows * p->columns * eager_type_bytes(p->type),
-                                   table ? GRAPH_MEMORY_EMBEDDINGS : GRAPH_MEMORY_PARAMETERS);
+        double shards = table ? 1 : eager->parameter_shards;
+        double state = state_bytes(optimizer, p->rows, p->columns) / (table ? 1 : eager->state_shards);
+        if (shards > 1) { /* fp32 shards; the gathered parameters belong to their unit */
+            eager_permanent(eager, p->rows * p->columns * 4 / shards, GRAPH_MEMORY_PARAMETERS);
+        } else {
+            p->storage = eager_storage(eager, p->rows * p->columns * eager_type_bytes(p->type),
+                                       table ? GRAPH_MEMORY_EMBEDDINGS : GRAPH_MEMORY_PARAMETERS);
+        }
         if (state > 0) {
             eager_permanent(eager, state / 2, GRAPH_MEMORY_OPTIMIZER);
             eager_permanent(eager, state / 2, GRAPH_MEMORY_OPTIMIZER);
@@ -138,10 +143,15 @@ static struct tensor *forward(struct build *build)
     for (uint32_t i = 0; i < model->layer_count; i++) {
         if (model->layers[i].input > 0) {
             eager_release(eager, x);
-            x = eager_tensor(eager, build->batch, model->layers[i].input, EAGER_FP32);
+            x = eager_tensor(eager, build->batch, model->layers[i].input, build->fsdp != NULL ? EAGER_BF16 : EAGER_FP32);
         }
         if (requested != NULL && pooled == NULL && layer_takes_pooled(&model->layers[i])) {
             pooled = sharded_wait(build->sharded, requested);
+            if (build->fsdp != NULL) { /* inputs of sharded modules are cast */
+                struct tensor *wide = pooled;
+                pooled = op_cast(eager, wide, EAGER_BF16);
+                eager_release(eager, wide);
+            }
         }
         x = layer_forward(build, i, x, pooled);
     }
@@ -169,6 +179,18 @@ static struct tensor *loss_of(struct build *build, struct tensor *logits)
     return loss;
 }
 
+/* ZeRO-1: every GPU has updated its share of the parameters. */
+static void gather_updated(struct build *build)
+{
+    double elements = 0;
+    for (uint32_t i = 0; i < build->eager->parameter_count; i++) {
+        const struct parameter *p = build->eager->parameters[i];
+        elements += p->update == UPDATE_DENSE ? p->rows * p->columns : 0;
+    }
+    eager_host(build->eager, "c10d::_allgather_base_ .record_param_comms");
+    eager_collective(build->eager, 0, "all_gather", elements * 4, build->gpus, build->group, build->collective_sequence++);
+}
+
 static void update(struct build *build)
 {
     struct eager *eager = build->eager;
@@ -178,6 +200,9 @@ static void update(struct build *build)
         }
     }
     op_adam(eager, build->model->optimizer == OPTIMIZER_ADAMW ? "adamw" : "adam");
+    if (build->gpus > 1 && build->model->parallel == PARALLEL_ZERO1) {
+        gather_updated(build);
+    }
     for (uint32_t i = 0; i < eager->parameter_count; i++) { /* zero_grad sets them to none */
         eager_drop(eager, eager->parameters[i]->gradient);
         eager->parameters[i]->gradient = NULL;
@@ -187,10 +212,15 @@ static void update(struct build *build)
 static void run_step(struct build *build)
 {
     bool parallel = build->gpus > 1;
-    struct ddp *ddp = parallel && build->model->parallel == PARALLEL_DDP ? ddp_begin(build) : NULL;
+    enum model_parallel kind = build->model->parallel;
+    struct ddp *ddp = parallel && (kind == PARALLEL_DDP || kind == PARALLEL_ZERO1) ? ddp_begin(build) : NULL;
+    if (build->fsdp != NULL) {
+        fsdp_before_forward(fsdp_root(build->fsdp));
+    }
     struct tensor *loss = loss_of(build, forward(build));
     eager_backward(build->eager, loss);
     ddp_end(ddp);
+    fsdp_end(build->fsdp);
     if (parallel && build->model->parallel == PARALLEL_FLAT) {
         reduce_flat(build);
     }
@@ -199,6 +229,23 @@ static void run_step(struct build *build)
     }
     update(build);
     eager_release(build->eager, loss);
+}
+
+/* Sharded parameters and state, before memory is taken. */
+static void begin_parallel(struct build *build)
+{
+    enum model_parallel parallel = build->model->parallel;
+    if (build->gpus == 1) {
+        return;
+    }
+    if (parallel == PARALLEL_ZERO2 || parallel == PARALLEL_ZERO3 || parallel == PARALLEL_HSDP) {
+        build->fsdp = fsdp_begin(build);
+        build->eager->autocast = false;
+        build->eager->matrix_type = EAGER_BF16;
+        build->eager->parameter_shards = build->eager->state_shards = fsdp_shards(build->fsdp);
+    } else if (parallel == PARALLEL_ZERO1) {
+        build->eager->state_shards = build->gpus;
+    }
 }
 
 static enum sim_status build_rank(const struct model *model, struct graph *graph, uint32_t index, uint32_t rank,
@@ -215,6 +262,9 @@ static enum sim_status build_rank(const struct model *model, struct graph *graph
     build.eager->autocast = model->precision == PRECISION_BF16_AUTOCAST;
     build.eager->matrix_type = model->precision == PRECISION_FP32 ? EAGER_FP32 : EAGER_BF16;
     register_all(&build);
+    if (build.status == SIM_OK) {
+        begin_parallel(&build);
+    }
     if (build.status == SIM_OK && model->lookup == LOOKUP_FUSED) {
         build.sharded = sharded_begin(&build);
     }

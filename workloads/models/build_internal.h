@@ -22,6 +22,7 @@ struct build {
     struct parameter **tables;    /* [model->table_count]; NULL: not on this rank */
     uint32_t own_count;           /* tables on this rank */
     struct sharded *sharded;      /* fused lookups; else NULL */
+    struct fsdp *fsdp;            /* sharded parameters; else NULL */
     struct layer_parameters layers[MODEL_LAYERS_MAX];
     uint64_t collective_sequence;
     char group[32];
@@ -33,6 +34,10 @@ struct build {
  * `x` is taken and a new tensor given; `pooled` is borrowed. */
 double layer_register(struct build *build, uint32_t index, double columns); /* output columns; 0 on error */
 struct tensor *layer_forward(struct build *build, uint32_t index, struct tensor *x, struct tensor *pooled);
+/* Blocks that are sharded by themselves: how many, and their parameters handed to `add`, a unit of `unit_bytes` each. */
+uint32_t layer_unit_count(const struct build *build);
+void layer_units(struct build *build, void (*add)(struct eager_unit *, struct parameter *), struct eager_unit *first,
+                 size_t unit_bytes);
 bool layer_takes_pooled(const struct model_layer *layer);
 void layers_finish(struct build *build);
 
@@ -53,6 +58,15 @@ void sharded_end(struct sharded *sharded); /* NULL is allowed */
 struct plan_table *model_plan_tables(const struct model *model);
 /* The model's plan: its file, its kind, or a proposal. */
 enum sim_status model_plan(const struct model *model, struct plan **out, struct sim_error *error);
+
+/* build_fsdp.c: before memory is taken until behind the backward pass; the end frees. */
+struct fsdp;
+struct fsdp *fsdp_begin(struct build *build);
+double fsdp_shards(const struct fsdp *fsdp); /* GPUs that share one copy of the parameters */
+struct eager_unit *fsdp_root(struct fsdp *fsdp);
+void fsdp_before_forward(struct eager_unit *unit); /* NULL is allowed */
+struct tensor *fsdp_after_forward(struct eager_unit *unit, struct tensor *y); /* takes y */
+void fsdp_end(struct fsdp *fsdp); /* NULL is allowed */
 
 /* build_ddp.c: from before the backward pass until behind it; the end frees. */
 struct ddp;

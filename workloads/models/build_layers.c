@@ -45,6 +45,7 @@ struct block {
     const struct model_layer *layer;
     struct parameter *norm[4], *weight[4], *bias[4];
     struct tensor *input, *output;
+    struct eager_unit *unit; /* of sharded parameters; else NULL */
 };
 
 static void register_linear(struct build *build, struct layer_parameters *to, struct block *block, uint32_t i,
@@ -283,6 +284,7 @@ static struct tensor *forward_blocks(struct build *build, const struct model_lay
     for (uint32_t i = 0; i < of->block_count; i++) {
         struct block *block = &of->blocks[i];
         block->input = x;
+        fsdp_before_forward(block->unit);
         if (i < build->model->checkpoint * layer->count) {
             eager_checkpoint(build->eager, run, block);
             x = block->output; /* the region keeps its input */
@@ -291,6 +293,7 @@ static struct tensor *forward_blocks(struct build *build, const struct model_lay
             eager_release(build->eager, block->input);
             x = block->output;
         }
+        x = block->unit != NULL ? fsdp_after_forward(block->unit, x) : x;
     }
     return x;
 }
@@ -310,6 +313,35 @@ struct tensor *layer_forward(struct build *build, uint32_t index, struct tensor 
         y = op_linear(build->eager, x, of->list[0], layer->bias ? of->list[1] : NULL, true);
         eager_release(build->eager, x);
         return y;
+    }
+}
+
+uint32_t layer_unit_count(const struct build *build)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < MODEL_LAYERS_MAX; i++) {
+        count += build->layers[i].block_count;
+    }
+    return count;
+}
+
+void layer_units(struct build *build, void (*add)(struct eager_unit *, struct parameter *), struct eager_unit *first,
+                 size_t unit_bytes)
+{
+    char *at = (char *)first;
+    for (uint32_t i = 0; i < MODEL_LAYERS_MAX; i++) {
+        for (uint32_t b = 0; b < build->layers[i].block_count; b++, at += unit_bytes) {
+            struct block *block = &build->layers[i].blocks[b];
+            block->unit = (struct eager_unit *)(void *)at;
+            for (uint32_t k = 0; k < 4; k++) {
+                struct parameter *const all[] = { block->norm[k], block->weight[k], block->bias[k] };
+                for (uint32_t p = 0; p < 3; p++) {
+                    if (all[p] != NULL) {
+                        add(block->unit, all[p]);
+                    }
+                }
+            }
+        }
     }
 }
 

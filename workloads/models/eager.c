@@ -34,6 +34,7 @@ struct eager *eager_create(struct graph *graph, uint32_t rank)
     eager->rank = rank;
     eager->matrix_type = EAGER_FP32;
     eager->streams = 1;
+    eager->parameter_shards = eager->state_shards = 1;
     return eager;
 }
 

@@ -110,6 +110,7 @@ struct eager {
     bool stopped; /* a replay has all it needs: operators do nothing */
     bool inside_autocast;
     struct eager_hooks hooks;
+    double parameter_shards, state_shards; /* GPUs that share dense parameters, and their optimiser's state */
     uint32_t streams;
     uint32_t thread;
 };

@@ -59,7 +59,7 @@ void op_adam(struct eager *eager, const char *kind)
     eager_host(eager, call);
     for (uint32_t i = 0; i < eager->parameter_count; i++) {
         const struct parameter *parameter = eager->parameters[i];
-        double left = parameter->rows * parameter->columns;
+        double left = ceil(parameter->rows * parameter->columns / eager->state_shards);
         if (!is_updated(parameter)) {
             continue;
         }
