@@ -331,7 +331,7 @@ Test(fabric, classes_by_source_equal_explicit_flows)
 }
 
 /* Skewed at both ends among more ranks than can be solved end by end: said so, and no shorter than its bound less the window. */
-Test(fabric, large_splits_say_that_ends_are_taken_together, .timeout = 60)
+Test(fabric, large_splits_say_that_ends_are_taken_together)
 {
     struct node_profile *node = read_bare_node("mi355x8");
     double *split = malloc(72 * 72 * sizeof *split), busiest = 0;
@@ -421,7 +421,7 @@ ParameterizedTestParameters(fabric, engines_agree_on_each_collective)
     };
     return cr_make_param_array(struct engines_case, cases, sizeof cases / sizeof cases[0]);
 }
-ParameterizedTest(struct engines_case *c, fabric, engines_agree_on_each_collective, .timeout = 100)
+ParameterizedTest(struct engines_case *c, fabric, engines_agree_on_each_collective)
 {
     struct node_profile *node = read_node("b200x8");
     set_number(node, "nic.leaf_nodes", 4);
