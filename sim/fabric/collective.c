@@ -286,12 +286,13 @@ static enum sim_status choose(const struct library_call *call, const struct coll
                                                        (enum collective_protocol)p);
             status = price(call, request->explicit_flows, engine, &candidate, error);
             if (status != SIM_OK) {
+                library_plan_finish(&candidate.plan);
                 return status;
             }
-            if (!found || is_better(&candidate, best)) {
-                *best = candidate;
-                found = true;
-            }
+            bool is_best = !found || is_better(&candidate, best);
+            library_plan_finish(is_best ? &best->plan : &candidate.plan);
+            *best = is_best ? candidate : *best;
+            found = true;
         }
     }
     return found ? SIM_OK : fail_not_possible(call, request, error);
@@ -398,6 +399,7 @@ enum sim_status collective_time(const struct node_profile *node, const struct co
         result->threads = request->threads > 0 ? request->threads : (uint32_t)node->library_threads;
         result->registers = request->registers > 0 ? request->registers : (uint32_t)node->library_registers;
     }
+    library_plan_finish(&best.plan);
     return status;
 }
 

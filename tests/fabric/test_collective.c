@@ -129,6 +129,32 @@ Test(closed_form, hierarchical_all_reduce)
     node_profile_destroy(node);
 }
 
+/* The same with splits: equal ones give the same time; a rank 3 that has all for rank 12 sends it to GPU 4 of its own node over
+ * one link, and that over its NIC to the same index of the next. */
+Test(closed_form, hierarchical_all_to_all_with_splits)
+{
+    struct node_profile *node = read_bare_node("mi355x8");
+    double nic = *node_profile_number(node, "nic.usable"), link = *node_profile_number(node, "link.usable");
+    double *split = calloc(256, sizeof *split);
+    for (int i = 0; i < 256; i++) {
+        split[i] = 2 * MIB;
+    }
+    struct collective_request request = { .kind = "all_to_all",
+                                          .gpus = 8,
+                                          .nodes = 2,
+                                          .split_bytes = split,
+                                          .algorithm = "hierarchical",
+                                          .protocol = "simple" };
+    expect_near(run_on(node, request, FABRIC_ENGINE_FLUID).time_us,
+                run(node, "all_to_all", 32 * MIB, 8, 2, "hierarchical", "simple").time_us, 1e-9, "equal");
+    memset(split, 0, 256 * sizeof *split);
+    split[3 * 16 + 12] = 64 * MIB;
+    expect_near(run_on(node, request, FABRIC_ENGINE_FLUID).time_us,
+                64 * MIB / (link * BYTES_PER_US) + 64 * MIB / (nic * BYTES_PER_US), 1e-6, "one message");
+    free(split);
+    node_profile_destroy(node);
+}
+
 /* 4,096 GPUs in 512 nodes, 16 nodes a leaf, spine 2:1: b (N - 128) 2 / B. */
 Test(closed_form, all_to_all_of_4096)
 {
