@@ -190,9 +190,8 @@ static void index_backward(struct eager *eager, struct function *f)
     eager_kernel(eager, "elementwise", "aten::arange", "elementwise", "fill", "n=%.0f;dtype=int64;cache=produced",
                  pairs);
     eager_kernel_bytes(eager, "sort", "aten::_index_put_impl_", 2 * pairs * 8, 2 * pairs * 8);
-    /* A wave per index and outer row of 4 x 32 lanes: the dispatch of its workgroups is the time (DEVIATIONS D13). */
-    eager_kernel(eager, "embedding", "aten::_index_put_impl_", "launch", "dispatch", "grid=%.0f;block=128",
-                 ceil(pairs / 4) * batch);
+    eager_kernel(eager, "embedding", "aten::_index_put_impl_", "index", "put_sorted", "n=%.0f;outer=%.0f;row=%.0f;dtype=%s",
+                 pairs, batch, all, eager_type_text(type));
     eager_release(eager, copy);
 }
 
