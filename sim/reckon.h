@@ -194,6 +194,7 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction);
 struct reckon_driver {
     char key[80]; /* "mi350x hbm.activate_interval" where devices are compared, else the key alone */
     char kind[12];
+    size_t unknown; /* which of the sampled values */
     double share;  /* of the variance of the logarithm of the answer */
     double effect; /* the answer at the value's high end over that at its low end, minus 1; by linear regression */
 };

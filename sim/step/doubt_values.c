@@ -106,15 +106,18 @@ static void add_host(struct collecting *collecting, size_t d, const struct host_
     }
 }
 
-void doubt_values_collect(struct reckon_device *const *devices, size_t device_count, struct doubt_values *values)
+void doubt_values_collect(struct reckon_device *const *devices, size_t device_count, bool chip_only,
+                          struct doubt_values *values)
 {
     struct collecting collecting = { values, NULL };
     *values = (struct doubt_values){ .device_count = device_count, .device = calloc(device_count + 1, sizeof *values->device) };
     SIM_ASSERT(values->device != NULL, "no memory for %zu devices", device_count);
     for (size_t d = 0; d < device_count; d++) {
         add_chip(&collecting, d, &devices[d]->chip);
-        add_node(&collecting, d, devices[d]->node);
-        add_host(&collecting, d, &devices[d]->host);
+        if (!chip_only) {
+            add_node(&collecting, d, devices[d]->node);
+            add_host(&collecting, d, &devices[d]->host);
+        }
     }
     free(collecting.ids);
 }

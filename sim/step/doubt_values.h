@@ -23,7 +23,9 @@ struct doubt_values {
     } *device;
 };
 
-void doubt_values_collect(struct reckon_device *const *devices, size_t device_count, struct doubt_values *values);
+/* chip_only: what a kernel by itself rests on, without node and host. */
+void doubt_values_collect(struct reckon_device *const *devices, size_t device_count, bool chip_only,
+                          struct doubt_values *values);
 void doubt_values_finish(struct doubt_values *values); /* zeroed memory is allowed */
 
 /* Set device `d` to a sample, coordinates[unknown_count] in (0, 1): half of them below the profile's value, half above; over

@@ -91,6 +91,7 @@ static void find_drivers(struct column *columns, size_t column_count, uint32_t s
         struct reckon_driver *driver = &interval->drivers[interval->driver_count++];
         snprintf(driver->key, sizeof driver->key, "%s%s%s", name_device ? best->device : "", name_device ? " " : "", best->value->key);
         snprintf(driver->kind, sizeof driver->kind, "%s", profile_kind_text(best->value->kind));
+        driver->unknown = best->value->unknown;
         driver->share = most / total;
         driver->effect = exp(slope) - 1; /* a coordinate runs over 1 */
         interval->explained += driver->share;
@@ -120,9 +121,10 @@ static void fill_quantiles(struct reckon_interval *interval, uint32_t samples)
     free(sorted);
 }
 
-/* The unknowns of these devices as columns; one that two devices share appears once. */
+/* The unknowns of these devices as columns; one that two devices share appears once. among: [unknown_count], NULL for all. */
 static size_t make_columns(const struct doubt_values *values, struct reckon_device *const *devices, const size_t *which,
-                           size_t which_count, const double *points, uint32_t samples, struct column *columns)
+                           size_t which_count, const bool *among, const double *points, uint32_t samples,
+                           struct column *columns)
 {
     size_t count = 0;
     bool *seen = calloc(values->unknown_count + 1, sizeof *seen);
@@ -130,7 +132,7 @@ static size_t make_columns(const struct doubt_values *values, struct reckon_devi
     for (size_t w = 0; w < which_count; w++) {
         for (size_t i = 0; i < values->device[which[w]].count; i++) {
             const struct doubt_value *value = &values->device[which[w]].values[i];
-            if (seen[value->unknown]) {
+            if (seen[value->unknown] || (among != NULL && !among[value->unknown])) {
                 continue;
             }
             seen[value->unknown] = true;
@@ -148,11 +150,12 @@ static size_t make_columns(const struct doubt_values *values, struct reckon_devi
 }
 
 static void explain(const struct doubt_values *values, struct reckon_device *const *devices, const size_t *which,
-                    size_t which_count, const double *points, uint32_t samples, struct reckon_interval *interval)
+                    size_t which_count, const bool *among, const double *points, uint32_t samples,
+                    struct reckon_interval *interval)
 {
     struct column *columns = calloc(values->unknown_count + 1, sizeof *columns);
     SIM_ASSERT(columns != NULL, "no memory for %zu unknowns", values->unknown_count);
-    size_t count = make_columns(values, devices, which, which_count, points, samples, columns);
+    size_t count = make_columns(values, devices, which, which_count, among, points, samples, columns);
     fill_quantiles(interval, samples);
     find_drivers(columns, count, samples, which_count > 1, interval);
     for (size_t c = 0; c < count; c++) {
@@ -191,18 +194,27 @@ void reckon_doubts_free(struct reckon_doubts *doubts)
     }
 }
 
-/* From the samples of the times to everything else. */
+/* From the samples of the times to everything else. What drives a ratio is sought among what drives its two times: fewer
+ * candidates need less to stand out. */
 static void conclude(const struct doubt_values *values, struct reckon_device *const *devices, const double *points,
                      struct reckon_doubts *doubts)
 {
     for (size_t d = 0; d < doubts->device_count; d++) {
         size_t which[2] = { 0, d };
-        explain(values, devices, &which[1], 1, points, doubts->samples, &doubts->time[d]);
+        bool *among = calloc(values->unknown_count + 1, sizeof *among);
+        SIM_ASSERT(among != NULL, "no memory for %zu unknowns", values->unknown_count);
+        explain(values, devices, &which[1], 1, NULL, points, doubts->samples, &doubts->time[d]);
+        for (size_t w = 0; w < 2; w++) {
+            for (size_t i = 0; i < doubts->time[which[w]].driver_count; i++) {
+                among[doubts->time[which[w]].drivers[i].unknown] = true;
+            }
+        }
         for (uint32_t s = 0; s < doubts->samples; s++) {
             doubts->ratio[d].samples[s] = doubts->time[d].samples[s] / doubts->time[0].samples[s];
         }
         doubts->ratio[d].nominal = doubts->time[d].nominal / doubts->time[0].nominal;
-        explain(values, devices, which, d > 0 ? 2 : 1, points, doubts->samples, &doubts->ratio[d]);
+        explain(values, devices, which, d > 0 ? 2 : 1, among, points, doubts->samples, &doubts->ratio[d]);
+        free(among);
     }
 }
 
@@ -537,7 +549,7 @@ static enum sim_status run(struct reckon *reckon, struct reckon_device *const *d
     if (status != SIM_OK) {
         return status;
     }
-    doubt_values_collect(devices, device_count, &values);
+    doubt_values_collect(devices, device_count, kernel != NULL, &values);
     double *points = draw_points(reckon, &values, samples);
     struct reckon_doubts *doubts = doubts_create(device_count, samples, values.unknown_count);
     size_t bytes = samples * sizeof(struct outcome);
