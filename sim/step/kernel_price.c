@@ -48,6 +48,18 @@ static double exponent_of_stack(const struct chip_profile *chip, const struct ke
     return fmin(share, 1);
 }
 
+/* Inside a product the matrix unit is held beyond its arithmetic (matrix.sustained), since the supply droops under its current
+ * and stretches the clock. A lower clock draws less, so it droops in proportion less; the program is the same in both runs and
+ * holds the unit for the full share. Returns what is left of the slow run's time, where the unit bounds it. */
+static double less_droop(const struct chip_profile *chip, const struct wave_program *program,
+                         const struct kernel_result *fast, const struct kernel_result *slow)
+{
+    double held = program->matrix_arithmetic > 0 ? program->matrix_arithmetic : 1;
+    double drawn = (slow->watts - chip->power_idle) / fmax(fast->watts - chip->power_idle, 1);
+    double eased = 1 - (1 - held) * fmin(fmax(drawn, 0), 1);
+    return 1 - fmin(slow->matrix_share, 1) * (1 - held / eased);
+}
+
 /* How the time follows the clock: by a second run at clock.core_dense for what draws more than the board's limit. */
 static enum sim_status find_exponent(const struct chip_profile *chip, const struct wave_program *program,
                                      struct chip_options options, const struct kernel_result *result,
@@ -62,7 +74,8 @@ static enum sim_status find_exponent(const struct chip_profile *chip, const stru
     options.core_mhz = chip->clock_core_dense;
     enum sim_status status = chip_run(chip, program, &options, &slow, error);
     if (status == SIM_OK) {
-        *exponent = fmin(fmax(log(slow.duration_us / result->duration_us) / log(mhz / options.core_mhz), 0), 1);
+        double slow_us = slow.duration_us * less_droop(chip, program, result, &slow);
+        *exponent = fmin(fmax(log(slow_us / result->duration_us) / log(mhz / options.core_mhz), 0), 1);
     }
     return status;
 }
