@@ -72,8 +72,8 @@ static void take_inputs(struct build *build)
     const struct model *model = build->model;
     double all = build->batch * build->gpus;
     if (model->sequence_input) {
-        eager_permanent(build->eager, build->batch * build->sequence * 8, GRAPH_MEMORY_ACTIVATIONS);
-        eager_permanent(build->eager, build->batch * build->sequence * 8, GRAPH_MEMORY_ACTIVATIONS);
+        eager_permanent(build->eager, build->positions * 8 * model->table_count, GRAPH_MEMORY_ACTIVATIONS);
+        eager_permanent(build->eager, build->positions * 8, GRAPH_MEMORY_ACTIVATIONS);
         return;
     }
     for (uint32_t t = 0; model->lookup == LOOKUP_FUSED && t < model->table_count; t++) { /* of own examples, and received */
@@ -133,9 +133,10 @@ static struct tensor *forward(struct build *build)
     if (build->sharded != NULL) {
         requested = sharded_request(build->sharded);
         eager_autocast_begin(eager);
+        x = model->sequence_input ? sharded_wait(build->sharded, requested) : NULL;
     } else if (model->sequence_input) {
         eager_autocast_begin(eager);
-        x = op_embedding(eager, build->tables[0], build->batch * build->sequence);
+        x = op_embedding(eager, build->tables[0], build->positions);
     } else {
         pooled = pool_tables(build);
         eager_autocast_begin(eager);
@@ -257,6 +258,7 @@ static enum sim_status build_rank(const struct model *model, struct graph *graph
                            .gpus = model->gpus,
                            .batch = model->batch,
                            .sequence = model->sequence,
+                           .positions = ceil(model->batch * model->sequence * model->length_share),
                            .group = "all",
                            .error = error };
     build.eager->autocast = model->precision == PRECISION_BF16_AUTOCAST;
@@ -344,10 +346,15 @@ static void note_plan(struct graph *graph, const struct model *model)
 
 static enum sim_status check_model(const struct model *model, struct sim_error *error)
 {
-    if (model->lookup == LOOKUP_FUSED && model->sequence_input) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: fused lookups pool their rows; \"input\": \"sequence\" needs \"lookup\": "
-                                                 "\"bag\"",
-                        model->path);
+    for (uint32_t t = 1; t < model->table_count && model->sequence_input; t++) {
+        if (model->tables[t].dim != model->tables[0].dim) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: table %s: the tables of a sequence are added up and need one dim",
+                            model->path, model->tables[t].name);
+        }
+    }
+    if (model->lookup == LOOKUP_BAG && model->sequence_input && model->table_count > 1) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a sequence of %u tables needs \"lookup\": \"fused\"", model->path,
+                        model->table_count);
     }
     if (model->lookup == LOOKUP_BAG && model->plan_name[0] != '\0') {
         return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a plan needs \"lookup\": \"fused\" (--set lookup=fused)", model->path);

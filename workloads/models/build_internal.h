@@ -19,6 +19,7 @@ struct build {
     struct eager *eager;
     uint32_t rank, gpus;
     double batch, sequence;       /* of this rank */
+    double positions;             /* of all its sequences together */
     struct parameter **tables;    /* [model->table_count]; NULL: not on this rank */
     uint32_t own_count;           /* tables on this rank */
     struct sharded *sharded;      /* fused lookups; else NULL */

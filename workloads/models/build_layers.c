@@ -82,10 +82,11 @@ static double register_blocks(struct build *build, const struct model_layer *lay
             register_norm(build, to, block, 1, columns);
             register_linear(build, to, block, 2, "up", layer->inner * columns, columns);
             register_linear(build, to, block, 3, "down", columns, layer->inner * columns);
-        } else {
-            register_linear(build, to, block, 0, "uqkv", 4 * columns, columns);
-            register_linear(build, to, block, 1, "o", columns, columns);
-            register_norm(build, to, block, 1, columns);
+        } else { /* gate, query, key and value of equal width */
+            double inner = layer->head_dim > 0 ? layer->heads * layer->head_dim : columns;
+            register_linear(build, to, block, 0, "uqkv", 4 * inner, columns);
+            register_linear(build, to, block, 1, "o", columns, inner);
+            register_norm(build, to, block, 1, inner);
         }
     }
     return columns;
@@ -138,7 +139,14 @@ double layer_register(struct build *build, uint32_t index, double columns)
         }
         return features * dim;
     case LAYER_TRANSFORMER:
-    case LAYER_HSTU: return register_blocks(build, layer, to, columns);
+    case LAYER_HSTU:
+    case LAYER_GDPA:
+        if (layer->attention == ATTENTION_SOFTMAX && model->length_share < 1) {
+            does_not_fit(build, layer, "softmax attention runs over whole sequences: \"length_share\" must be 1, or \"attention\" "
+                                       "silu or gelu");
+            return 0;
+        }
+        return register_blocks(build, layer, to, columns);
     case LAYER_HEAD:
         add_parameter(build, to, layer->name, "weight", layer->classes, columns);
         if (layer->bias) {
@@ -213,8 +221,9 @@ static struct tensor *attend(struct block *block, struct tensor *wide, uint32_t 
     struct tensor *part[4];
     op_chunk(eager, wide, parts, part);
     struct tensor **qkv = parts == 4 ? part + 1 : part;
+    static const char *const kernels[] = { NULL, "hstu", "gdpa" };
     struct tensor *y = op_attention(eager, qkv[0], qkv[1], qkv[2], block->build->batch, block->layer->heads,
-                                    block->build->sequence, block->layer->causal);
+                                    block->build->sequence, block->layer->causal, kernels[block->layer->attention]);
     for (uint32_t i = 0; i < 3; i++) {
         eager_release(eager, qkv[i]);
     }
@@ -308,7 +317,8 @@ struct tensor *layer_forward(struct build *build, uint32_t index, struct tensor 
     case LAYER_DOT:
     case LAYER_DCN: return forward_interaction(build, layer, of, x, pooled);
     case LAYER_TRANSFORMER:
-    case LAYER_HSTU: return forward_blocks(build, layer, of, x);
+    case LAYER_HSTU:
+    case LAYER_GDPA: return forward_blocks(build, layer, of, x);
     default: /* the head; the loss comes behind it */
         y = op_linear(build->eager, x, of->list[0], layer->bias ? of->list[1] : NULL, true);
         eager_release(build->eager, x);

@@ -50,11 +50,18 @@ static double hit_rate(double rows, double share, double skew)
                           : (pow(kept, e) - 1) / (pow(rows, e) - 1) > 1 ? 1 : (pow(kept, e) - 1) / (pow(rows, e) - 1);
 }
 
+/* Examples, or positions of them, that ask the table once or pool. */
+static double bags_of(const struct sharded *s, const struct model_table *table)
+{
+    bool positions = s->build->model->sequence_input && !table->per_example;
+    return positions ? s->build->positions : s->build->batch;
+}
+
 static void add_lookup(struct sharded *s, const struct model_table *table, const struct plan_shard *shard)
 {
     double group = s->build->model->plan->group;
     double parts = ceil(shard->columns / KERNEL_WIDTH_MAX);
-    struct lookup lookup = { .bags = s->build->batch * group,
+    struct lookup lookup = { .bags = bags_of(s, table) * group,
                              .length = table->pooling * shard->lookup_share,
                              .width = ceil(shard->columns / parts / 8) * 8,
                              .rows = shard->rows,
@@ -64,7 +71,7 @@ static void add_lookup(struct sharded *s, const struct model_table *table, const
                              .type = table->type,
                              .optimizer = table->optimizer };
     if (shard->sharding == PLAN_DATA_PARALLEL) {
-        lookup.bags = s->build->batch;
+        lookup.bags = bags_of(s, table);
         lookup.length = table->pooling;
     }
     if (lookup.length < 1) { /* most bags get no id here: the others get one */
@@ -87,18 +94,19 @@ static void add_lookup(struct sharded *s, const struct model_table *table, const
 static void add_shard(struct sharded *s, const struct plan_shard *shard)
 {
     const struct model_table *table = &s->build->model->tables[shard->table];
+    double columns = shard->columns * bags_of(s, table) / s->build->batch;
     add_lookup(s, table, shard);
-    switch (shard->sharding) {
-    case PLAN_ROW_WISE:
-    case PLAN_TABLE_ROW_WISE: s->partial_width += shard->columns; break;
-    case PLAN_DATA_PARALLEL:
-        s->local_width += shard->columns;
+    bool by_rows = shard->sharding == PLAN_ROW_WISE || shard->sharding == PLAN_TABLE_ROW_WISE;
+    if (shard->sharding == PLAN_DATA_PARALLEL) {
+        s->local_width += columns;
         s->replicated_bytes += table->rows * table->dim * 4;
-        break;
-    default: s->whole_width += shard->columns; break;
+    } else if (by_rows && !s->build->model->sequence_input) {
+        s->partial_width += columns;
+    } else { /* of a sequence each row travels as it is: none is a partial sum */
+        s->whole_width += columns * shard->lookup_share;
     }
     if (shard->cache_share < 1) {
-        double ids = s->build->batch * s->build->model->plan->group * table->pooling;
+        double ids = bags_of(s, table) * s->build->model->plan->group * table->pooling;
         s->miss_bytes += ids * (1 - hit_rate(table->rows, shard->cache_share, table->skew)) * table->dim *
                          eager_type_bytes(table->type);
     }
@@ -176,7 +184,7 @@ static void exchange_ids(struct sharded *s)
     for (uint32_t t = 0; t < model->table_count; t++) {
         double copies = model->plan->entries[t].sharding == PLAN_COLUMN_WISE ? model->plan->entries[t].rank_count : 1;
         bool stays = model->plan->entries[t].sharding == PLAN_DATA_PARALLEL;
-        bytes += stays ? 0 : build->batch * (model->tables[t].pooling * copies + 1) * ID_BYTES;
+        bytes += stays ? 0 : bags_of(s, &model->tables[t]) * (model->tables[t].pooling * copies + 1) * ID_BYTES;
     }
     if (bytes <= 0) {
         return;
@@ -252,7 +260,8 @@ struct tensor *sharded_request(struct sharded *s)
                      s->miss_bytes / 1048576);
     }
     eager_host(eager, "fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function .empty .empty .empty");
-    struct tensor *pooled = eager_tensor(eager, batch * group, width, EAGER_FP32);
+    struct tensor *pooled = eager_tensor(eager, batch * group, width, s->build->model->exchange);
+    double bytes = eager_type_bytes(s->build->model->exchange);
     for (size_t i = 0; i < s->lookup_count; i++) {
         lookup_params(&s->lookups[i], params);
         eager_kernel(eager, "embedding", "fbgemm::split_embedding_lookup", "tbe", "forward", "%s", params);
@@ -266,11 +275,11 @@ struct tensor *sharded_request(struct sharded *s)
     if (is_spread(s)) {
         if (s->whole_width > 0 || s->partial_width == 0) { /* a GPU without a table takes part, with nothing of its own */
             eager_host(eager, "PooledEmbeddingsAllToAll .c10d::alltoall_base_ ..record_param_comms");
-            s->exchanged = beside(s, EXCHANGE_STREAM, "all_to_all", batch * group * fmax(s->whole_width, 1) * 4);
+            s->exchanged = beside(s, EXCHANGE_STREAM, "all_to_all", batch * group * fmax(s->whole_width, 1) * bytes);
         }
         if (s->partial_width > 0) {
             eager_host(eager, "PooledEmbeddingsReduceScatter .c10d::_reduce_scatter_base_ ..record_param_comms");
-            s->exchanged = beside(s, EXCHANGE_STREAM, "reduce_scatter", batch * group * s->partial_width * 4);
+            s->exchanged = beside(s, EXCHANGE_STREAM, "reduce_scatter", batch * group * s->partial_width * bytes);
         }
     }
     return pooled;
@@ -280,15 +289,23 @@ struct tensor *sharded_wait(struct sharded *s, struct tensor *pooled)
 {
     struct eager *eager = s->build->eager;
     const struct model *model = s->build->model;
-    double width = 0;
-    for (uint32_t t = 0; t < model->table_count; t++) {
+    bool sequence = model->sequence_input;
+    double width = sequence ? model->tables[0].dim : 0, rows = sequence ? s->build->positions : s->build->batch;
+    for (uint32_t t = 0; t < model->table_count && !sequence; t++) {
         width += model->tables[t].dim;
     }
     if (s->exchanged != UINT32_MAX) {
         eager_wait(eager, 0, s->exchanged);
     }
     eager_host(eager, "KeyedTensor .cat ..view");
-    struct tensor *y = eager_tensor(eager, s->build->batch, width, EAGER_FP32);
+    struct tensor *y = eager_tensor(eager, rows, width, model->exchange);
+    int bytes = (int)eager_type_bytes(model->exchange);
+    for (uint32_t t = 1; t < model->table_count && sequence; t++) { /* features of a position are added up */
+        eager_host(eager, "add_");
+        eager_kernel(eager, "elementwise", "aten::add_", "elementwise", "map",
+                     "n=%.0f;bytes_in=%d:%d;bytes_out=%d;valu=1;sfu=0;style=vectorized;cache=produced", rows * width, bytes,
+                     bytes, bytes);
+    }
     eager_owned_by(eager, y->storage, GRAPH_MEMORY_COMMUNICATION);
     struct function *f = eager_function(eager, "PooledWait", wait_backward, 1);
     if (f != NULL) {

@@ -184,8 +184,9 @@ struct tensor *op_layer_norm(struct eager *eager, struct tensor *x, struct param
 struct tensor *op_add(struct eager *eager, struct tensor *a, struct tensor *b);
 struct tensor *op_multiply(struct eager *eager, struct tensor *a, struct tensor *b);
 void op_chunk(struct eager *eager, struct tensor *x, uint32_t count, struct tensor **parts);
+/* `pointwise` NULL: softmax over whole sequences; "hstu" or "gdpa": pointwise, over as many positions as there are rows. */
 struct tensor *op_attention(struct eager *eager, struct tensor *q, struct tensor *k, struct tensor *v,
-                            double batch, double heads, double sequence, bool causal);
+                            double batch, double heads, double sequence, bool causal, const char *pointwise);
 struct tensor *op_embedding(struct eager *eager, struct parameter *table, double ids);
 struct tensor *op_embedding_bag(struct eager *eager, struct parameter *table, double bags, double pooling);
 struct tensor *op_stack(struct eager *eager, struct tensor **parts, uint32_t count);
