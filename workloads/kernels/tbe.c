@@ -148,6 +148,7 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
  * fp16. */
 #define TABLE_INFO_BYTES 64
 #define LIBRARY_UNROLL 4
+#define LIBRARY_ROW_BYTES 4096
 
 enum library_forward { LIBRARY_BAG, LIBRARY_INDICES, LIBRARY_ROWS, LIBRARY_STORE, LIBRARY_END };
 
@@ -396,7 +397,7 @@ static double tbe_lookup_count(const struct tbe_shape *shape)
     return (double)shape->bags * (double)shape->tables * (double)shape->length;
 }
 
-static struct tbe_shape tbe_read(struct kernel_build *build)
+static struct tbe_shape tbe_read(struct kernel_build *build, uint32_t row_bytes_most)
 {
     struct tbe_shape shape;
     shape.bags = kernel_param_integer(build, "B", 1, 1ull << 30);
@@ -409,9 +410,9 @@ static struct tbe_shape tbe_read(struct kernel_build *build)
     static const uint32_t bytes[] = { 4, 2 };
     shape.element_bytes = bytes[kernel_param_choice_or(build, "prec", "fp32|fp16", 0, "the study's tables vary")];
     uint32_t row_bytes = (uint32_t)shape.width * shape.element_bytes;
-    if (row_bytes % 16 != 0 || row_bytes > 32 * build->machine->lanes) {
+    if (row_bytes % 16 != 0 || row_bytes > row_bytes_most) {
         kernel_fail(build, SIM_BAD_ARGUMENT, "parameter D=%llu is not valid: a row must be a multiple of 16 bytes and at "
-                    "most %u (two 16-byte loads a lane)", (unsigned long long)shape.width, 32 * build->machine->lanes);
+                    "most %u", (unsigned long long)shape.width, row_bytes_most);
     }
     double lookups = tbe_lookup_count(&shape);
     if (lookups >= 4294967296.0 || (double)shape.tables * (double)shape.rows >= 4294967296.0) {
@@ -457,7 +458,6 @@ static void tbe_value(struct kernel_build *build, const struct tbe_shape *shape)
 /* A wave per bag: forward and the atomic backward. */
 static void tbe_bag_build(struct kernel_build *build, bool forward)
 {
-    struct tbe_shape shape = tbe_read(build);
     bool wide = build->machine->lanes > 32, library = false;
     if (forward) { /* what was compiled and measured has 32 lanes */
         library = kernel_param_choice_or(build, "code", "measured|library", wide, wide ? "the library's own on waves wider "
@@ -465,6 +465,7 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
     } else {
         kernel_fix_read_copies(build);
     }
+    struct tbe_shape shape = tbe_read(build, library ? LIBRARY_ROW_BYTES : 32 * build->machine->lanes);
     if (!kernel_params_done(build)) {
         return;
     }
@@ -527,7 +528,7 @@ static void backward_atomic_build(struct kernel_build *build)
 
 static void sort_build(struct kernel_build *build)
 {
-    struct tbe_shape shape = tbe_read(build);
+    struct tbe_shape shape = tbe_read(build, 32 * build->machine->lanes);
     if (!kernel_params_done(build)) {
         return;
     }
@@ -573,7 +574,7 @@ void kernel_plan_add_sorted_backward(struct kernel_build *build, struct index_so
 
 static void backward_sorted_build(struct kernel_build *build)
 {
-    struct tbe_shape shape = tbe_read(build);
+    struct tbe_shape shape = tbe_read(build, 32 * build->machine->lanes);
     if (!kernel_params_done(build)) {
         return;
     }
