@@ -10,6 +10,7 @@
 int cmd_predict(int argc, char **argv);
 int cmd_kernel(int argc, char **argv);
 int cmd_atomics(int argc, char **argv);
+int cmd_power(int argc, char **argv);
 int cmd_validate(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_collective(int argc, char **argv);

@@ -19,6 +19,7 @@ static const struct command commands[] = {
     { "kernel", cmd_kernel, "time of one kernel, with its limiter and cycle stack" },
     { "atomics", cmd_atomics, "time against contention, before and after fixes, on several devices" },
     { "collective", cmd_collective, "time of one collective on a node or cluster" },
+    { "power", cmd_power, "what board power leaves dense products in bursts" },
     { "validate", cmd_validate, "predictions against measured tables" },
     { "calibrate", cmd_calibrate, "numbers of a device profile fitted to measured tables" },
     { "devices", cmd_devices, "the device profiles: list, show, check" },
