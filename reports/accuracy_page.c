@@ -147,30 +147,43 @@ static double place(const struct axis *axis, double value)
     return (value - axis->low) / (axis->high - axis->low) * PLOT;
 }
 
-static void tick_text(double exponent, char *text, size_t capacity)
+static void tick_text(double value, char *text, size_t capacity)
 {
-    if (exponent >= -2 && exponent <= 4) {
-        snprintf(text, capacity, "%g", pow(10, exponent));
+    if (value >= 0.01 && value < 1e5) {
+        snprintf(text, capacity, "%g", value);
     } else {
-        snprintf(text, capacity, "1e%.0f", exponent);
+        snprintf(text, capacity, "%.0e", value);
     }
 }
 
+static void put_tick(FILE *out, const struct axis *axis, double value)
+{
+    char text[24];
+    double at = place(axis, log10(value));
+    if (at < 0 || at > PLOT) {
+        return;
+    }
+    tick_text(value, text, sizeof text);
+    fprintf(out, "<text x=%.1f y=%d text-anchor=middle>%s</text><text x=-4 y=%.1f text-anchor=end>%s</text>", at, PLOT + 13, text,
+            PLOT - at + 3, text);
+    fprintf(out, "<path d=\"M%.1f %dv-4M0 %.1fh4\" stroke=\"#9aa5b4\"/>", at, PLOT, PLOT - at);
+}
+
+/* Decades, every second one of many, or 1, 2, 5 where there are less than two. */
 static void put_grid(FILE *out, const struct axis *axis)
 {
-    char text[16];
-    double band = log10(1 + BAND) / (axis->high - axis->low) * PLOT;
-    fprintf(out, "<polygon points=\"0,%d %d,0 %d,%.1f 0,%.1f\" fill=\"#e8f0fa\"/>", PLOT, PLOT, PLOT, band, PLOT + band);
-    fprintf(out, "<polygon points=\"0,%d %d,0 %d,%.1f 0,%.1f\" fill=\"#e8f0fa\"/>", PLOT, PLOT, PLOT, -band, PLOT - band);
-    fprintf(out, "<line x1=0 y1=%d x2=%d y2=0 stroke=\"#9fb3cc\"/><rect width=%d height=%d fill=none stroke=\"#c3cad4\"/>", PLOT, PLOT,
-            PLOT, PLOT);
-    double step = axis->high - axis->low > 4 ? 2 : 1;
-    for (double e = ceil(axis->low); e <= axis->high; e += step) {
-        double at = place(axis, e);
-        tick_text(e, text, sizeof text);
-        fprintf(out, "<text x=%.1f y=%d text-anchor=middle>%s</text><text x=-4 y=%.1f text-anchor=end>%s</text>", at, PLOT + 13, text,
-                PLOT - at + 3, text);
-        fprintf(out, "<path d=\"M%.1f %dv-4M0 %.1fh4\" stroke=\"#9aa5b4\"/>", at, PLOT, PLOT - at);
+    double band = log10(1 + BAND) / (axis->high - axis->low) * PLOT, decades = axis->high - axis->low;
+    fprintf(out, "<svg width=%d height=%d><polygon points=\"0,%.1f %d,%.1f %d,%.1f 0,%.1f\" fill=\"#e8f0fa\"/>", PLOT, PLOT,
+            PLOT - band, PLOT, -band, PLOT, band, PLOT + band);
+    fprintf(out, "<line x1=0 y1=%d x2=%d y2=0 stroke=\"#9fb3cc\"/></svg><rect width=%d height=%d fill=none stroke=\"#c3cad4\"/>", PLOT,
+            PLOT, PLOT, PLOT);
+    double step = decades > 4 ? 2 : 1;
+    for (double e = floor(axis->low); e <= axis->high; e += step) {
+        put_tick(out, axis, pow(10, e));
+        if (decades < 2) {
+            put_tick(out, axis, 2 * pow(10, e));
+            put_tick(out, axis, 5 * pow(10, e));
+        }
     }
 }
 
@@ -204,7 +217,9 @@ static void put_plot(FILE *out, const struct accuracy_section *section, const ch
             PLOT + MARGIN, MARGIN, PLOT + MARGIN + 8, PLOT + MARGIN);
     put_grid(out, &axis);
     put_points(out, section, suite, &axis);
-    fprintf(out, "<text x=%d y=%d text-anchor=middle>measured</text></svg><figcaption>", PLOT / 2, PLOT + 26);
+    fprintf(out, "<text x=%d y=%d text-anchor=middle>measured</text><text transform=\"translate(10 %d) rotate(-90)\" "
+                 "text-anchor=end>predicted</text></svg><figcaption>",
+            PLOT / 2, PLOT + 26, 4);
     put_text(out, suite);
     fprintf(out, ", %zu rows</figcaption></figure>\n", count);
 }

@@ -1,8 +1,8 @@
 /* Intervals by samples of the values that were not measured. A kernel is simulated anew at each sample. A step has a hundred
  * kernels of which a few carry the time: these are simulated anew at each sample, the others follow the mean of those that
  * have their limiter, and the whole step is then scheduled again. */
+#include "sim/step/uncertainty.h"
 #include "sim/core/rng.h"
-#include "sim/reckon.h"
 #include "sim/step/doubt_values.h"
 #include "sim/step/parallel.h"
 #include <math.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define SAMPLES_MIN 8
+#define SHARE_MIN 0.01 /* of the variance: less is no driver */
 #define SAMPLES_MAX 4096
 #define ANEW_SHARE 0.9 /* of kernel time: what is simulated anew, if it can be had for the work below */
 #define ANEW_WORK 2.5e8 /* line requests and wave operations of all samples together, per device: about a minute of one core */
@@ -84,7 +85,7 @@ static void find_drivers(struct column *columns, size_t column_count, uint32_t s
                 best = &columns[c];
             }
         }
-        if (best == NULL || most < chance * rest) {
+        if (best == NULL || most < chance * rest || most < SHARE_MIN * total) {
             break;
         }
         double slope = dot(best->x, y, samples) / dot(best->x, best->x, samples);
@@ -225,12 +226,12 @@ static enum sim_status check_samples(uint32_t samples, struct sim_error *error)
                : sim_fail(error, SIM_BAD_ARGUMENT, "%u samples, must be %d..%d", samples, SAMPLES_MIN, SAMPLES_MAX);
 }
 
-static double *draw_points(const struct reckon *reckon, const struct doubt_values *values, uint32_t samples)
+static double *draw_points(uint64_t seed, const struct doubt_values *values, uint32_t samples)
 {
     double *points = calloc((size_t)samples * (values->unknown_count + 1), sizeof *points);
     SIM_ASSERT(points != NULL, "no memory for %u samples", samples);
     if (values->unknown_count > 0) {
-        rng_quasi_points(reckon->options.seed, samples, values->unknown_count, points);
+        rng_quasi_points(seed, samples, values->unknown_count, points);
     }
     return points;
 }
@@ -550,7 +551,7 @@ static enum sim_status run(struct reckon *reckon, struct reckon_device *const *d
         return status;
     }
     doubt_values_collect(devices, device_count, kernel != NULL, &values);
-    double *points = draw_points(reckon, &values, samples);
+    double *points = draw_points(reckon->options.seed, &values, samples);
     struct reckon_doubts *doubts = doubts_create(device_count, samples, values.unknown_count);
     size_t bytes = samples * sizeof(struct outcome);
     for (size_t d = 0; status == SIM_OK && d < device_count; d++) {
@@ -585,6 +586,44 @@ enum sim_status reckon_kernel_doubts(struct reckon *reckon, struct reckon_device
                                      struct reckon_doubts **out, struct sim_error *error)
 {
     return run(reckon, devices, device_count, request, NULL, samples, out, error);
+}
+
+/* ---- a collective */
+
+enum sim_status uncertainty_collective(uint64_t seed, struct node_profile *node, const struct collective_request *request,
+                                       const struct collective_result *result, enum fabric_engine engine, uint32_t samples,
+                                       struct reckon_doubts **out, struct sim_error *error)
+{
+    struct reckon_device *device = calloc(1, sizeof *device); /* a node and no chip */
+    struct collective_request held = *request;
+    struct collective_result sampled;
+    struct doubt_values values = { 0 };
+    enum sim_status status = check_samples(samples, error);
+    *out = NULL;
+    SIM_ASSERT(device != NULL, "no memory for a node");
+    device->node = node;
+    held.algorithm = result->algorithm;
+    held.protocol = result->protocol;
+    doubt_values_collect(&device, 1, false, &values);
+    double *points = draw_points(seed, &values, samples);
+    struct reckon_doubts *doubts = doubts_create(1, samples, values.unknown_count);
+    doubts->time[0].nominal = result->time_us;
+    for (uint32_t s = 0; status == SIM_OK && s < samples; s++) {
+        doubt_values_set(&values, 0, points + s * values.unknown_count, device);
+        status = collective_time(node, &held, engine, &sampled, error);
+        doubts->time[0].samples[s] = sampled.time_us;
+    }
+    doubt_values_set(&values, 0, NULL, device);
+    if (status == SIM_OK) {
+        conclude(&values, &device, points, doubts);
+        *out = doubts;
+    } else {
+        reckon_doubts_free(doubts);
+    }
+    doubt_values_finish(&values);
+    free(points);
+    free(device);
+    return status;
 }
 
 /* ---- JSON */
