@@ -41,6 +41,7 @@ struct wave {
     uint32_t next;         /* calendar list */
     uint32_t unit, slot;
     uint8_t simd, in_flight;
+    uint8_t in_order; /* the next op waits for all before it */
     sim_ticks born;
     sim_ticks done[COMPLETIONS]; /* ring of the last load operations' completions */
     uint32_t loads;
@@ -463,7 +464,7 @@ static inline sim_ticks store_line(struct executor *executor, uint32_t unit_inde
     return a;
 }
 
-static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_index, uint64_t line, struct line_place place, uint32_t mask, const uint8_t *rounds,
+static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_index, uint64_t line, struct line_place place, uint32_t mask, const struct atomic_lanes *lanes,
                                     const struct wave_op *op, sim_ticks t, sim_ticks *returned, struct access_blame *blame)
 {
     struct package *package = executor->package;
@@ -475,10 +476,15 @@ static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_ind
     sim_ticks *slot = store_credit(executor, unit, &a);
     a = slotted_server_start(&unit->out, a, package->store_sector * sectors);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
-    sim_ticks end = package_atomic(package, line, &place, mask, rounds, (enum wave_atomic_type)op->atomic_type, unit->group,
+    enum atomic_swap swap = atomic_swap_of(op->atomic_flags);
+    sim_ticks end = package_atomic(package, line, &place, mask, lanes, (enum wave_atomic_type)op->atomic_type, swap, unit->group,
                                    a + latency * 7 / 16, blame);
     *slot = end;
     *returned = end + latency * 9 / 16 + package->atomic_return;
+    if (swap == ATOMIC_SWAP_LOOP) {
+        sim_ticks trips = a + package_cas_latency(package, lanes, latency);
+        *returned = trips > *returned ? trips : *returned;
+    }
     note_drain(executor, end, blame);
     return a;
 }
@@ -536,15 +542,14 @@ static inline uint32_t partial_mask(const struct package *package, uint32_t firs
         }                                                                                                              \
     } while (0)
 
-#define ATOMIC_BLOCKS_MAX 8
 
 struct atomic_packet {
     uint64_t line;
     uint32_t mask;
-    uint8_t rounds[ATOMIC_BLOCKS_MAX];
+    struct atomic_lanes lanes[ATOMIC_BLOCKS_MAX];
 };
 
-/* Group a wave's lanes by line; rounds of a block = lanes on its most frequent address. */
+/* Group a wave's lanes by line and block. */
 static uint32_t group_lanes(const struct package *package, const struct wave_op *op, struct atomic_packet *packets)
 {
     uint8_t table[128];
@@ -575,14 +580,16 @@ static uint32_t group_lanes(const struct package *package, const struct wave_op 
             slot = (slot + 1) & 127u;
         }
         address_key[slot] = address;
-        uint32_t lanes = ++address_lanes[slot];
+        uint8_t on_one = ++address_lanes[slot];
         struct atomic_packet *packet = &packets[lane_packet[i]];
         uint32_t offset = (uint32_t)(address & (package->line_bytes - 1));
         packet->mask |= sector_mask(package, offset, offset + op->element_bytes - 1u);
         uint32_t block = offset >> block_shift;
-        if (lanes > packet->rounds[block]) {
-            packet->rounds[block] = (uint8_t)lanes;
-        }
+        struct atomic_lanes *lanes = &packet->lanes[block];
+        bool goes_on = lanes->all > 0 && address == op->lane_address[i - 1] + op->element_bytes;
+        lanes->all++;
+        lanes->pieces = (uint8_t)(lanes->pieces + !goes_on);
+        lanes->on_one = on_one > lanes->on_one ? on_one : lanes->on_one;
     }
     return count;
 }
@@ -592,10 +599,10 @@ static uint32_t group_spans(const struct package *package, const struct wave_op 
     uint32_t count = 0;
     uint32_t block_shift = (uint32_t)__builtin_ctz(package->atomics.rates.block_bytes);
     /* one element under several lanes: a uniform address that no compiler merged */
-    uint32_t lanes_on_one = 1;
+    uint8_t lanes_on_one = 1;
     if (op->span_count == 1 && op->spans[0].bytes == op->element_bytes && op->lanes_active > 1 &&
         (op->atomic_flags & WAVE_ATOMIC_WAVE_MERGED) == 0) {
-        lanes_on_one = op->lanes_active;
+        lanes_on_one = (uint8_t)op->lanes_active;
     }
     FOR_EACH_LINE(package, op, {
         SIM_ASSERT(count < WAVE_SPANS_MAX, "an atomic op covers more than %d lines", WAVE_SPANS_MAX);
@@ -604,9 +611,7 @@ static uint32_t group_spans(const struct package *package, const struct wave_op 
         for (uint32_t s = 0; s < package->sectors; s++) {
             if (mask >> s & 1u) {
                 uint32_t block = (s << package->sector_shift) >> block_shift;
-                if (packet->rounds[block] < lanes_on_one) {
-                    packet->rounds[block] = (uint8_t)lanes_on_one;
-                }
+                packet->lanes[block] = (struct atomic_lanes){ .all = lanes_on_one, .on_one = lanes_on_one, .pieces = 1 };
             }
         }
     });
@@ -793,15 +798,14 @@ static sim_ticks access_atomic(struct executor *executor, struct wave *wave, sim
 {
     struct package *package = executor->package;
     const struct wave_op *op = &wave->op;
-    const struct chip_profile *profile = package->profile;
     struct atomic_packet packets[WAVE_SPANS_MAX > WAVE_LANES_MAX ? WAVE_SPANS_MAX : WAVE_LANES_MAX];
     uint32_t count = group_atomic(package, op, packets);
     sim_ticks sent = t;
     sim_ticks done = t;
     struct access_blame worst = { 0 };
-    bool cas = (op->atomic_flags & WAVE_ATOMIC_CAS_LOOP) != 0;
-    if ((op->atomic_flags & WAVE_ATOMIC_ACQ_REL) != 0) {
-        t += ticks_of_ns(profile->atomic_release_latency + profile->atomic_acquire_latency);
+    bool is_ordered = (op->atomic_flags & WAVE_ATOMIC_ACQ_REL) != 0 && package->atomic_release + package->atomic_acquire > 0;
+    if (is_ordered) {
+        t += package->atomic_release;
     }
     struct line_place places[WAVE_SPANS_MAX > WAVE_LANES_MAX ? WAVE_SPANS_MAX : WAVE_LANES_MAX];
     for (uint32_t i = 0; i < count; i++) {
@@ -811,14 +815,7 @@ static sim_ticks access_atomic(struct executor *executor, struct wave *wave, sim
     for (uint32_t i = 0; i < count; i++) {
         struct access_blame blame = { 0 };
         sim_ticks returned = t;
-        uint8_t rounds[ATOMIC_BLOCKS_MAX];
-        for (int b = 0; b < ATOMIC_BLOCKS_MAX; b++) {
-            uint32_t r = packets[i].rounds[b];
-            /* of r lanes that race for one word one wins a round: r + (r-1) + ... attempts, each a load and a swap */
-            uint32_t attempts = cas && r > 0 ? (uint32_t)(profile->atomic_cas_round_trips * r * (r + 1) / 2) : r;
-            rounds[b] = (uint8_t)(attempts > 255 ? 255 : attempts);
-        }
-        sim_ticks end = atomic_line(executor, wave->unit, packets[i].line, places[i], packets[i].mask, rounds, op, t, &returned, &blame);
+        sim_ticks end = atomic_line(executor, wave->unit, packets[i].line, places[i], packets[i].mask, packets[i].lanes, op, t, &returned, &blame);
         sent = end > sent ? end : sent;
         if (returned > done) {
             done = returned;
@@ -827,7 +824,10 @@ static sim_ticks access_atomic(struct executor *executor, struct wave *wave, sim
     }
     uint32_t lanes = op->lane_count > 0 ? op->lane_count : op->lanes_active > 0 ? op->lanes_active : 1;
     package->traffic.atomic_lanes += lanes;
-    if ((op->atomic_flags & (WAVE_ATOMIC_RETURN | WAVE_ATOMIC_CAS_LOOP)) != 0) {
+    if (is_ordered) { /* nothing of the wave may pass it */
+        note_load(wave, t, done + package->atomic_acquire, &worst);
+        wave->in_order = 1;
+    } else if ((op->atomic_flags & (WAVE_ATOMIC_RETURN | WAVE_ATOMIC_CAS_LOOP | WAVE_ATOMIC_CAS_ONCE)) != 0) {
         note_load(wave, t, done, &worst);
     } else {
         executor->outcome->blame[KERNEL_STAGE_ATOMIC] += (double)(sent - t);
@@ -841,7 +841,8 @@ static sim_ticks ready_time(struct executor *executor, struct wave *wave, sim_ti
     const struct wave_op *op = &wave->op;
     struct run_outcome *outcome = executor->outcome;
     sim_ticks ready = t;
-    uint32_t allowed = op->kind == WAVE_END ? 0 : op->wait_outstanding;
+    uint32_t allowed = op->kind == WAVE_END || wave->in_order ? 0 : op->wait_outstanding;
+    wave->in_order = 0;
     if (allowed == 0) {
         ready = wave->done_all > ready ? wave->done_all : ready;
     } else if (allowed < COMPLETIONS && wave->loads > allowed) {
@@ -1153,7 +1154,7 @@ static uint64_t apply_functional(struct executor *executor, const struct wave_op
         uint32_t count = group_atomic(package, op, packets);
         for (uint32_t i = 0; i < count; i++) {
             struct line_place place = package_place(package, packets[i].line);
-            package_atomic(package, packets[i].line, &place, packets[i].mask, packets[i].rounds, WAVE_ATOMIC_INT, group, 0, NULL);
+            package_atomic(package, packets[i].line, &place, packets[i].mask, packets[i].lanes, WAVE_ATOMIC_INT, ATOMIC_NO_SWAP, group, 0, NULL);
         }
         return count;
     }

@@ -118,6 +118,9 @@
     X(atomic, int_interval, "ns", 0.01, 1000, "between dependent integer operations on one address") \
     X(atomic, fp32_interval, "ns", 0.01, 1000, "between dependent fp32 additions on one address")  \
     X(atomic, packed16_interval, "ns", 0.01, 1000, "between dependent packed fp16/bf16 additions on one address") \
+    X(atomic, cas_interval, "ns", 0.01, 1000, "between attempts of compare-and-swap loops on one address") \
+    X(atomic, turnaround, "ns", 0, 1000, "of a block between two requests, beyond the interval of its operations") \
+    X(atomic, piece_time, "ns", 0, 1000, "of a block per further piece of a request of distinct addresses (a piece: neighbouring lanes on neighbouring addresses)") \
     X(atomic, block_time, "ns", 0.01, 1000, "slice or channel time per block request, one lane per address") \
     X(atomic, lane_time, "ns", 0, 1000, "slice or channel time per lane where lanes share addresses") \
     X(atomic, unit_time, "ns", 0, 1000, "arithmetic-unit time per block request, int and fp32")    \
@@ -158,12 +161,14 @@
     X(l2, copies, "none|far", "far: a line read from the other partition is also kept in the near one") \
     X(l2, clock_domain, "core|own", "whether slice times scale with the core clock")               \
     X(atomic, executed_at, "l2|memory_side", "where device-scope atomics execute")                 \
+    X(atomic, repeats, "together|lane_by_lane", "a block whose lanes repeat an address takes as many turns as its most frequent address has lanes, or as it has lanes") \
     X(dispatch, order, "round_robin_groups|breadth_first_units", "how workgroups are dealt out")
 
 enum chip_l2_organisation { CHIP_L2_PRIVATE, CHIP_L2_PARTITIONED };
 enum chip_l2_copies { CHIP_L2_COPIES_NONE, CHIP_L2_COPIES_FAR };
 enum chip_l2_clock { CHIP_L2_CLOCK_CORE, CHIP_L2_CLOCK_OWN };
 enum chip_atomic_place { CHIP_ATOMIC_L2, CHIP_ATOMIC_MEMORY_SIDE };
+enum chip_atomic_repeats { CHIP_ATOMIC_REPEATS_TOGETHER, CHIP_ATOMIC_REPEATS_LANE_BY_LANE };
 enum chip_dispatch_order { CHIP_DISPATCH_ROUND_ROBIN_GROUPS, CHIP_DISPATCH_BREADTH_FIRST_UNITS };
 
 enum profile_kind { PROFILE_SPEC, PROFILE_MEASURED, PROFILE_DERIVED, PROFILE_FITTED, PROFILE_ASSUMED, PROFILE_KINDS };
