@@ -80,6 +80,24 @@ static enum sim_status find_exponent(const struct chip_profile *chip, const stru
     return status;
 }
 
+/* The same droop in other kernels that keep the matrix units busy (attention): in proportion to what the core draws, against a
+ * bf16 product at its sustained rate. Their own arithmetic does not hold the unit for it, so the clock of the whole is stretched;
+ * the driver goes on reporting the clock it set. */
+static void droop(const struct chip_profile *chip, const struct wave_program *program, double exponent,
+                  struct kernel_result *result)
+{
+    if (program->matrix_arithmetic > 0 || result->matrix_share <= KERNEL_PRICE_MATRIX_HEAVY) {
+        return;
+    }
+    double product = chip_unit_count(chip) * chip->matrix_bf16 * chip->clock_core_max * chip->power_matrix_bf16 * 1e-6 *
+                     chip->matrix_sustained;
+    double drawn = result->core_uj * power_core_scale(chip, result->clock_mhz) / result->duration_us / product;
+    double stretch = pow(1 - (1 - chip->matrix_sustained) * fmin(drawn, 1), -exponent);
+    result->duration_us *= stretch;
+    result->hbm_share /= stretch;
+    result->watts = chip->power_idle + (result->watts - chip->power_idle) / stretch;
+}
+
 /* Kernels without matrix work hold one clock, matrix-heavy ones start from the highest, which only the run itself tells:
  * run, and run again at the other clock when the first run says so. */
 static enum sim_status run_waves(const struct kernel_price_machine *machine,
@@ -106,8 +124,13 @@ static enum sim_status run_waves(const struct kernel_price_machine *machine,
         status = chip_run(chip, program, &options, result, error);
     }
     *exponent = 0;
-    return status == SIM_OK && !fixed ? find_exponent(chip, program, options, result, exponent, error)
-                                      : status;
+    if (status == SIM_OK && !fixed) {
+        status = find_exponent(chip, program, options, result, exponent, error);
+    }
+    if (status == SIM_OK && !fixed) {
+        droop(chip, program, *exponent, result);
+    }
+    return status;
 }
 
 static void run_copy(const struct kernel_price_machine *machine, const struct kernel_launch *launch,
