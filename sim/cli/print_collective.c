@@ -1,6 +1,6 @@
 #include "sim/cli/print_collective.h"
-#include "sim/cli/print_doubts.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/print_doubts.h"
 #include "sim/core/json.h"
 #include <math.h>
 #include <stdio.h>

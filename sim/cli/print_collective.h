@@ -21,9 +21,9 @@ struct collective_answer {
     bool has_interval;
     double low_us, high_us;
     const struct reckon_doubts *doubts; /* with --uncertainty, else NULL; time_us is then the median */
-    double units_taken, unit_count; /* 0: the node's device is not known */
-    const char *harness;            /* NULL: device time alone */
-    double called_us;               /* with a harness: a call as its program reads it */
+    double units_taken, unit_count;     /* 0: the node's device is not known */
+    const char *harness;                /* NULL: device time alone */
+    double called_us;                   /* with a harness: a call as its program reads it */
     size_t lever_count;
     struct collective_lever_answer levers[COLLECTIVE_LEVERS_MAX];
 };
