@@ -18,7 +18,8 @@ static struct json *run_json(const char *arguments)
 {
     static char out[OUTPUT_CAPACITY];
     char command[2048];
-    snprintf(command, sizeof command, "RECKON_DATA=%s %s %s --jobs 1 --json", SOURCE_DIR, RECKON_PROGRAM, arguments);
+    snprintf(command, sizeof command, "RECKON_DATA=%s %s %s --jobs 1 --json", SOURCE_DIR, RECKON_PROGRAM,
+             arguments);
     FILE *pipe = popen(command, "r");
     cr_assert(ne(ptr, pipe, NULL));
     out[fread(out, 1, sizeof out - 1, pipe)] = '\0';
@@ -59,7 +60,8 @@ Test(field_kernels, h01_time_grows_with_updates_on_a_few_words)
 #define H02 "bounds_check/per_thread_atomic tables=1 batch=90800000 bag=1 rate=0"
 Test(field_kernels, h02_a_wave_for_one_index_wastes_its_lanes, .timeout = 120)
 {
-    struct answer wave = ask("mi350x", H02), lane = ask("mi350x", H02 " --fix row-pack"), narrow = ask("b200", H02);
+    struct answer wave = ask("mi350x", H02), lane = ask("mi350x", H02 " --fix row-pack"),
+                  narrow = ask("b200", H02);
     expect_between("a wave a bag [ms]", wave.us / 1000, 10, 25);
     expect_between("a lane a bag [ms]", lane.us / 1000, 0.3, 0.65);
     cr_expect(ge(dbl, wave.us / lane.us, 25.0));
@@ -103,7 +105,8 @@ Test(field_kernels, h06_compare_and_swap_costs_under_contention_alone)
     double fp16 = ask("mi350x", H06 " dtype=fp16").us, native = ask("mi350x", H06 " dtype=bf16").us;
     double swaps = ask("mi350x", H06 " dtype=bf16 kind=cas").us;
     expect_between("native bf16 over fp16", native / fp16, 0.85, 1.15);
-    double spread = ask("mi350x", H06 "000000 dtype=bf16").us, spread_swaps = ask("mi350x", H06 "000000 dtype=bf16 kind=cas").us;
+    double spread = ask("mi350x", H06 "000000 dtype=bf16").us,
+           spread_swaps = ask("mi350x", H06 "000000 dtype=bf16 kind=cas").us;
     cr_expect(lt(dbl, spread_swaps / spread, 3.0));
     cr_expect(gt(dbl, swaps / native, spread_swaps / spread));
 }
@@ -112,7 +115,8 @@ Test(field_kernels, h06_compare_and_swap_costs_under_contention_alone)
 #define H07 " n=200000 D=64 rows=100000 hot_share="
 Test(field_kernels, h07_one_hot_row_holds_up_four_operators_alike)
 {
-    double none = ask("mi350x", "scatter/index_add" H07 "0").us, tenth = ask("mi350x", "scatter/index_add" H07 "0.1").us;
+    double none = ask("mi350x", "scatter/index_add" H07 "0").us,
+           tenth = ask("mi350x", "scatter/index_add" H07 "0.1").us;
     double half = ask("mi350x", "scatter/index_add" H07 "0.5").us;
     cr_expect(lt(dbl, none, tenth));
     cr_expect(lt(dbl, tenth, half));
@@ -121,7 +125,9 @@ Test(field_kernels, h07_one_hot_row_holds_up_four_operators_alike)
     for (int i = 0; i < 3; i++) {
         expect_between(same[i], ask("mi350x", same[i]).us / tenth, 0.95, 1.05);
     }
-    expect_between("two partitions", tenth / ask("mi350x", "scatter/index_add" H07 "0.1 copies=2 --fix privatise").us, 1.5, 2.2);
+    expect_between("two partitions",
+                   tenth / ask("mi350x", "scatter/index_add" H07 "0.1 copies=2 --fix privatise").us, 1.5,
+                   2.2);
 }
 
 /* H08, pytorch/FBGEMM#6303: rows of 4.79 elements, a wave each, against a thread an element: 3.5 to 6.6 times on GB300. */
@@ -142,7 +148,8 @@ Test(field_kernels, h19_compare_and_swap_suffers_most_on_one_row)
     static const char *const devices[] = { "mi350x", "b200" };
     for (int d = 0; d < 2; d++) {
         double uniform = ask(devices[d], H19 " kind=cas").us / ask(devices[d], H19).us;
-        double equal = ask(devices[d], H19 " kind=cas hot_share=1").us / ask(devices[d], H19 " hot_share=1").us;
+        double equal = ask(devices[d], H19 " kind=cas hot_share=1").us /
+                       ask(devices[d], H19 " hot_share=1").us;
         cr_expect(gt(dbl, equal, uniform), "%s: %g, %g", devices[d], equal, uniform);
     }
 }
@@ -165,7 +172,8 @@ static void expect_study(const char *device, size_t rows_expected)
 {
     char arguments[256];
     double errors[32];
-    snprintf(arguments, sizeof arguments, "validate %s/calib/data/published/%s/study.csv --device %s", SOURCE_DIR, device, device);
+    snprintf(arguments, sizeof arguments, "validate %s/calib/data/published/%s/study.csv --device %s",
+             SOURCE_DIR, device, device);
     struct json *root = run_json(arguments);
     const struct json *rows = json_get(root, "rows");
     size_t count = json_count(rows);
@@ -185,7 +193,8 @@ static void expect_study(const char *device, size_t rows_expected)
             errors[j - 1] = swap;
         }
     }
-    printf("%s: median %.1f%%, worst %.1f%%\n", device, errors[(count - 1) / 2] * 100, errors[count - 1] * 100);
+    printf("%s: median %.1f%%, worst %.1f%%\n", device, errors[(count - 1) / 2] * 100,
+           errors[count - 1] * 100);
     cr_expect(le(dbl, errors[(count - 1) / 2], 0.2));
     json_destroy(root);
 }

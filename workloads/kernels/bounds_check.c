@@ -386,8 +386,9 @@ static void tree_reduction_build(struct kernel_build *build)
     bounds_build(build, true);
 }
 
-#define BOUNDS_HELP "tables (30), batch (65536), bag (7), block_x (lanes a bag: a wave), rate (of invalid indices), indices, block (threads, 1024), grid (workgroups a unit, 0: not bounded), claim (none|wave|thread: a second atomic of " \
-                    "those that saw one, to print once), copies"
+#define BOUNDS_HELP "tables (30), batch (65536), bag (7), block_x (lanes a bag: a wave), rate (of invalid indices), indices, " \
+                    "block (threads, 1024), grid (workgroups a unit, 0: not bounded), claim (none|wave|thread: a second " \
+                    "atomic of those that saw one, to print once), copies"
 
 const struct kernel_definition bounds_check_kernels[] = {
     { "bounds_check", "per_thread_atomic", "indices against row counts; an atomic per thread that saw a bad one",
