@@ -18,6 +18,7 @@ static const struct command commands[] = {
     { "predict", cmd_predict, "time of a recorded training step on one or more devices" },
     { "kernel", cmd_kernel, "time of one kernel, with its limiter and cycle stack" },
     { "atomics", cmd_atomics, "time against contention, before and after fixes, on several devices" },
+    { "gemm", cmd_gemm, "tile, split and time of a matrix product, with its candidates" },
     { "collective", cmd_collective, "time of one collective on a node or cluster" },
     { "power", cmd_power, "what board power leaves dense products in bursts" },
     { "validate", cmd_validate, "predictions against measured tables" },

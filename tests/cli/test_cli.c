@@ -308,3 +308,27 @@ Test(cli, validate_scores_skips_and_counts_failures)
     json_destroy(root);
     unlink(path);
 }
+
+/* ---- gemm */
+
+Test(cli, gemm_explains_its_choice_on_every_device)
+{
+    struct json *list = run_json("gemm 8192 3456 512 --dtype tf32 --device mi350x,b200 --estimate --json");
+    cr_assert(eq(sz, json_count(list), 2));
+    const struct json *mi350x = json_at(list, 0), *b200 = json_at(list, 1);
+    cr_expect(eq(int, json_kind_of(json_get(mi350x, "emulation")), JSON_STRING), "no tf32 unit");
+    cr_expect(eq(int, json_kind_of(json_get(b200, "emulation")), JSON_NULL));
+    cr_expect(eq(dbl, number_at(json_at(json_get(b200, "candidates"), 0), "penalty"), 0));
+    cr_expect(ge(dbl, number_at(json_at(json_get(b200, "candidates"), 1), "penalty"), 0));
+    cr_expect(eq(dbl, number_at(json_get(b200, "tile"), "m"), number_at(json_get(json_at(json_get(b200, "candidates"), 0), "tile"), "m")));
+    json_destroy(list);
+}
+
+Test(cli, gemm_refuses_what_is_no_product)
+{
+    expect_refused("gemm 0 64 64 --dtype bf16 --device h200", 1, "1..268435456");
+    expect_refused("gemm 64 64 --dtype bf16 --device h200", 1, "three sizes");
+    expect_refused("gemm 64 64 64 --device h200", 1, "--dtype is needed");
+    expect_refused("gemm 64 64 64 --dtype int4 --device h200", 1, "bf16, fp16, tf32, fp32, fp8");
+    expect_refused("gemm 64 64 64 --dtype bf16 --grouped 32,16 --device h200", 1, "add up to 48");
+}
