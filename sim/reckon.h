@@ -187,7 +187,8 @@ enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device
 void reckon_prediction_free(struct reckon_prediction *prediction); /* NULL is allowed */
 struct json *reckon_prediction_json(const struct reckon_prediction *prediction);
 
-/* ---- doubt: the same answer at quasi-random sets of the values that were not measured, each within its own low..high */
+/* ---- doubt: the same answer at quasi-random sets of the values that were not measured, each within its own low..high, times
+ * the error that the model itself makes on rows it was not fitted to (sim/step/doubt_values.h) */
 
 #define RECKON_DRIVERS_MAX 6
 

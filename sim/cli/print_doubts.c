@@ -27,7 +27,8 @@ static void print_ratio(const struct reckon_doubts *doubts, const char *const *n
 
 void print_doubts(const struct reckon_doubts *doubts, const char *const *names, const char *unit)
 {
-    printf("\ndoubt: %u samples of the %zu values that nobody measured, each within its range; 80%% intervals\n",
+    printf("\ndoubt: %u samples of %zu unknowns: values that nobody measured, each within its range, and the model's own "
+           "error; 80%% intervals\n",
            doubts->samples, doubts->value_count);
     for (size_t d = 0; d < doubts->device_count; d++) {
         const struct reckon_interval *time = &doubts->time[d];

@@ -106,7 +106,20 @@ static void add_host(struct collecting *collecting, size_t d, const struct host_
     }
 }
 
-void doubt_values_collect(struct reckon_device *const *devices, size_t device_count, bool chip_only,
+static void add_model(struct collecting *collecting, size_t d, const char *name, double error)
+{
+    char keys[2][64] = { "model error", "" };
+    snprintf(keys[1], sizeof keys[1], "model error on %.40s", name);
+    for (size_t i = 0; i < 2; i++) {
+        struct doubt_value *value = add(collecting, d, keys[i], 0);
+        value->kind = PROFILE_MEASURED;
+        value->where = DOUBT_MODEL;
+        value->high = error * sqrt(0.5);
+        value->low = -value->high;
+    }
+}
+
+void doubt_values_collect(struct reckon_device *const *devices, size_t device_count, bool chip_only, double model_error,
                           struct doubt_values *values)
 {
     struct collecting collecting = { values, NULL };
@@ -114,6 +127,7 @@ void doubt_values_collect(struct reckon_device *const *devices, size_t device_co
     SIM_ASSERT(values->device != NULL, "no memory for %zu devices", device_count);
     for (size_t d = 0; d < device_count; d++) {
         add_chip(&collecting, d, &devices[d]->chip);
+        add_model(&collecting, d, devices[d]->chip.name, model_error);
         if (!chip_only) {
             add_node(&collecting, d, devices[d]->node);
             add_host(&collecting, d, &devices[d]->host);
@@ -151,6 +165,9 @@ void doubt_values_set(const struct doubt_values *values, size_t d, const double 
     enum chip_number index;
     for (size_t i = 0; i < values->device[d].count; i++) {
         const struct doubt_value *value = &values->device[d].values[i];
+        if (value->where == DOUBT_MODEL) {
+            continue;
+        }
         double at = coordinates != NULL ? at_coordinate(value, coordinates[value->unknown]) : value->value;
         if (value->where == DOUBT_CHIP) {
             *chip_profile_number(&device->chip, value->key, &index) = at;
@@ -161,4 +178,22 @@ void doubt_values_set(const struct doubt_values *values, size_t d, const double 
         }
     }
     chip_profile_rehash(&device->chip);
+}
+
+/* Standard normal to within 0.01 between its 1% and 99% quantiles (a logistic). */
+static double normal_at(double x)
+{
+    return log(x / (1 - x)) / 1.702;
+}
+
+double doubt_values_model_factor(const struct doubt_values *values, size_t d, const double *coordinates)
+{
+    double logarithm = 0;
+    for (size_t i = 0; i < values->device[d].count; i++) {
+        const struct doubt_value *value = &values->device[d].values[i];
+        if (value->where == DOUBT_MODEL) {
+            logarithm += value->high * normal_at(coordinates[value->unknown]);
+        }
+    }
+    return exp(logarithm);
 }

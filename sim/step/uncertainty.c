@@ -201,6 +201,11 @@ static void conclude(const struct doubt_values *values, struct reckon_device *co
                      struct reckon_doubts *doubts)
 {
     for (size_t d = 0; d < doubts->device_count; d++) {
+        for (uint32_t s = 0; s < doubts->samples; s++) {
+            doubts->time[d].samples[s] *= doubt_values_model_factor(values, d, points + s * values->unknown_count);
+        }
+    }
+    for (size_t d = 0; d < doubts->device_count; d++) {
         size_t which[2] = { 0, d };
         bool *among = calloc(values->unknown_count + 1, sizeof *among);
         SIM_ASSERT(among != NULL, "no memory for %zu unknowns", values->unknown_count);
@@ -550,7 +555,7 @@ static enum sim_status run(struct reckon *reckon, struct reckon_device *const *d
     if (status != SIM_OK) {
         return status;
     }
-    doubt_values_collect(devices, device_count, kernel != NULL, &values);
+    doubt_values_collect(devices, device_count, kernel != NULL, kernel != NULL ? DOUBT_MODEL_KERNEL : DOUBT_MODEL_STEP, &values);
     double *points = draw_points(reckon->options.seed, &values, samples);
     struct reckon_doubts *doubts = doubts_create(device_count, samples, values.unknown_count);
     size_t bytes = samples * sizeof(struct outcome);
@@ -604,7 +609,7 @@ enum sim_status uncertainty_collective(uint64_t seed, struct node_profile *node,
     device->node = node;
     held.algorithm = result->algorithm;
     held.protocol = result->protocol;
-    doubt_values_collect(&device, 1, false, &values);
+    doubt_values_collect(&device, 1, false, DOUBT_MODEL_COLLECTIVE, &values);
     double *points = draw_points(seed, &values, samples);
     struct reckon_doubts *doubts = doubts_create(1, samples, values.unknown_count);
     doubts->time[0].nominal = result->time_us;

@@ -67,7 +67,7 @@ Test(uncertainty, coordinates_run_from_low_over_the_value_to_high)
     struct reckon_device *mi350x = device(reckon, "mi350x");
     struct doubt_values values = { 0 };
     uint64_t hash = mi350x->chip.hash;
-    doubt_values_collect(&mi350x, 1, true, &values);
+    doubt_values_collect(&mi350x, 1, true, DOUBT_MODEL_KERNEL, &values);
     double *at = calloc(values.unknown_count, sizeof *at);
     const double places[3] = { 1e-9, 0.5, 1 - 1e-9 };
     for (size_t p = 0; p < 3; p++) {
@@ -77,6 +77,9 @@ Test(uncertainty, coordinates_run_from_low_over_the_value_to_high)
         doubt_values_set(&values, 0, at, mi350x);
         for (size_t i = 0; i < values.device[0].count; i++) {
             const struct doubt_value *value = &values.device[0].values[i];
+            if (value->where == DOUBT_MODEL) {
+                continue;
+            }
             double expected = p == 0 ? value->low : p == 1 ? value->value : value->high;
             double got = chip_number_value(&mi350x->chip, value->index);
             cr_expect(fabs(got - expected) <= 1e-6 * fabs(value->high), "%s at %g is %g, not %g", value->key, places[p], got, expected);
@@ -108,8 +111,9 @@ Test(uncertainty, devices_are_compared_on_paired_samples)
     reckon_destroy(reckon);
 }
 
-/* With one value left unmeasured, a round trip that is a large part of each step, that value is all that drives the time, and
- * it drives it upwards; with none left there is no interval. */
+/* With one value left unmeasured, a round trip that is a large part of each step, that value drives the time most, and upwards.
+ * With none left the interval is the model's own error: the 10% and 90% quantiles of a normal are 1.28 deviations away, of which
+ * 32 samples know a fifth. */
 Test(uncertainty, the_one_open_value_is_the_driver)
 {
     struct reckon *reckon = session();
@@ -121,21 +125,22 @@ Test(uncertainty, the_one_open_value_is_the_driver)
         }
     }
     chip->meta[CHIP_NUMBER_atomic_return_latency].kind = PROFILE_ASSUMED;
-    chip->meta[CHIP_NUMBER_atomic_return_latency].low = 0.5 * chip->atomic_return_latency;
-    chip->meta[CHIP_NUMBER_atomic_return_latency].high = 1.5 * chip->atomic_return_latency;
+    chip->meta[CHIP_NUMBER_atomic_return_latency].low = 0;
+    chip->meta[CHIP_NUMBER_atomic_return_latency].high = 6 * chip->atomic_return_latency;
     struct reckon_doubts *doubts = doubts_of(reckon, &h200, 1);
     const struct reckon_interval *time = &doubts->time[0];
-    cr_assert(eq(sz, doubts->value_count, 1));
-    cr_assert(eq(sz, time->driver_count, 1));
+    cr_assert(eq(sz, doubts->value_count, 3));
+    cr_assert(ge(sz, time->driver_count, 1));
     cr_expect(eq(str, (char *)time->drivers[0].key, "atomic.return_latency"));
-    cr_expect(time->drivers[0].share > 0.95 && time->drivers[0].effect > 0, "share %g, effect %g", time->drivers[0].share,
+    cr_expect(time->drivers[0].share > 0.5 && time->drivers[0].effect > 0, "share %g, effect %g", time->drivers[0].share,
               time->drivers[0].effect);
     cr_expect(time->low < time->nominal && time->nominal < time->high, "%g %g %g", time->low, time->nominal, time->high);
     reckon_doubts_free(doubts);
     chip->meta[CHIP_NUMBER_atomic_return_latency].kind = PROFILE_MEASURED;
     doubts = doubts_of(reckon, &h200, 1);
-    cr_expect(eq(sz, doubts->value_count, 0));
-    cr_expect(eq(dbl, doubts->time[0].low, doubts->time[0].high));
+    cr_expect(eq(sz, doubts->value_count, 2));
+    double width = log(doubts->time[0].high / doubts->time[0].low), expected = 2 * 1.28 * DOUBT_MODEL_KERNEL;
+    cr_expect(fabs(width / expected - 1) < 0.25, "width %g, expected %g", width, expected);
     reckon_doubts_free(doubts);
     reckon_device_close(h200);
     reckon_destroy(reckon);
