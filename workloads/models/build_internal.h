@@ -25,6 +25,7 @@ struct build {
     struct sharded *sharded;      /* fused lookups; else NULL */
     struct fsdp *fsdp;            /* sharded parameters; else NULL */
     struct layer_parameters layers[MODEL_LAYERS_MAX];
+    uint32_t registering; /* the layer whose parameters are added */
     uint64_t collective_sequence;
     char group[32];
     struct sim_error *error;
@@ -35,6 +36,11 @@ struct build {
  * `x` is taken and a new tensor given; `pooled` is borrowed. */
 double layer_register(struct build *build, uint32_t index, double columns); /* output columns; 0 on error */
 struct tensor *layer_forward(struct build *build, uint32_t index, struct tensor *x, struct tensor *pooled);
+/* build_fm.c: n features of width d. */
+void fm_register(struct build *build, const struct model_layer *layer, double n, double d,
+                 struct parameter *(*add)(struct build *, const char *, double, double));
+struct tensor *fm_forward(struct build *build, const struct model_layer *layer, struct parameter **list, struct tensor *z,
+                          double n, double d);
 /* Blocks that are sharded by themselves: how many, and their parameters handed to `add`, a unit of `unit_bytes` each. */
 uint32_t layer_unit_count(const struct build *build);
 void layer_units(struct build *build, void (*add)(struct eager_unit *, struct parameter *), struct eager_unit *first,

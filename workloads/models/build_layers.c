@@ -23,6 +23,12 @@ static struct parameter *add_parameter(struct build *build, struct layer_paramet
     return parameter;
 }
 
+static struct parameter *add_to_layer(struct build *build, const char *name, double rows, double columns)
+{
+    uint32_t index = build->registering;
+    return add_parameter(build, &build->layers[index], build->model->layers[index].name, name, rows, columns);
+}
+
 static double register_mlp(struct build *build, const struct model_layer *layer, struct layer_parameters *to,
                            double columns)
 {
@@ -114,6 +120,7 @@ double layer_register(struct build *build, uint32_t index, double columns)
     switch (layer->kind) {
     case LAYER_DOT:
     case LAYER_DCN:
+    case LAYER_FM:
         for (uint32_t t = 1; t < model->table_count; t++) {
             if (model->tables[t].dim != dim) {
                 does_not_fit(build, layer, "needs tables of one dim");
@@ -126,6 +133,15 @@ double layer_register(struct build *build, uint32_t index, double columns)
         }
         if (layer->kind == LAYER_DOT) {
             return dim + features * (features - 1) / 2;
+        }
+        if (layer->rank < 1) {
+            does_not_fit(build, layer, "needs a 'rank' of at least 1");
+            return 0;
+        }
+        if (layer->kind == LAYER_FM) {
+            build->registering = index;
+            fm_register(build, layer, features, dim, add_to_layer);
+            return features * dim;
         }
         for (int part = 0; part < 2; part++) { /* all V before all W, as two module lists register them */
             for (double i = 0; i < layer->count; i++) {
@@ -153,10 +169,7 @@ double layer_register(struct build *build, uint32_t index, double columns)
             add_parameter(build, to, layer->name, "bias", 1, layer->classes);
         }
         return layer->classes;
-    default:
-        build->status = sim_fail(build->error, SIM_UNSUPPORTED, "%s: layer %s: layers of this kind have no operators yet",
-                                 model->path, layer->name);
-        return 0;
+    default: SIM_ASSERT(false, "layer %s of kind %d", layer->name, layer->kind); return 0;
     }
 }
 
@@ -208,8 +221,9 @@ static struct tensor *forward_interaction(struct build *build, const struct mode
     struct eager *eager = build->eager;
     double dim = build->model->tables[0].dim, tables = build->model->table_count;
     struct tensor *z = op_join_features(eager, x, pooled, build->batch, tables, dim);
-    struct tensor *y = layer->kind == LAYER_DOT ? op_dot_interaction(eager, x, z, build->batch, tables + 1, dim)
-                                                : forward_cross(build, layer, of, z);
+    struct tensor *y = layer->kind == LAYER_DOT  ? op_dot_interaction(eager, x, z, build->batch, tables + 1, dim)
+                       : layer->kind == LAYER_FM ? fm_forward(build, layer, of->list, z, tables + 1, dim)
+                                                 : forward_cross(build, layer, of, z);
     eager_release(eager, z);
     eager_release(eager, x);
     return y;
@@ -315,7 +329,8 @@ struct tensor *layer_forward(struct build *build, uint32_t index, struct tensor 
     switch (layer->kind) {
     case LAYER_MLP: return forward_mlp(build, layer, of, x);
     case LAYER_DOT:
-    case LAYER_DCN: return forward_interaction(build, layer, of, x, pooled);
+    case LAYER_DCN:
+    case LAYER_FM: return forward_interaction(build, layer, of, x, pooled);
     case LAYER_TRANSFORMER:
     case LAYER_HSTU:
     case LAYER_GDPA: return forward_blocks(build, layer, of, x);

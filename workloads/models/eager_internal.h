@@ -195,6 +195,12 @@ struct tensor *op_join_features(struct eager *eager, struct tensor *x, struct te
                                 double tables, double dim);
 struct tensor *op_dot_interaction(struct eager *eager, struct tensor *x, struct tensor *z, double batch,
                                   double features, double dim);
+/* ops_fm.c. Matrices [m, n] of each example turned to [n, m], given as so many rows; products a [m, k] x b [k, n] of each
+ * example; columns side by side. */
+struct tensor *op_turn(struct eager *eager, struct tensor *x, double batch, double m, double n, double rows);
+struct tensor *op_batched_product(struct eager *eager, struct tensor *a, struct tensor *b, double batch, double m, double n,
+                                  double k);
+struct tensor *op_beside(struct eager *eager, struct tensor *a, struct tensor *b);
 struct tensor *op_bce_loss(struct eager *eager, struct tensor *logits);
 struct tensor *op_cross_entropy(struct eager *eager, struct tensor *logits);
 void op_sgd_sparse(struct eager *eager, struct parameter *table);
