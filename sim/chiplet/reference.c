@@ -1615,8 +1615,24 @@ static void free_pools(struct reference *reference)
         free(reference->fill_blocks);
         reference->fill_blocks = next;
     }
+}
+
+/* Everything ever taken for the pools is free again. */
+static void refill_pools(struct reference *reference)
+{
     reference->free_requests = NULL;
+    for (struct block_of_requests *block = reference->request_blocks; block != NULL; block = block->next) {
+        for (size_t i = 0; i < sizeof block->request / sizeof *block->request; i++) {
+            free_request(reference, &block->request[i]);
+        }
+    }
     reference->free_fills = NULL;
+    for (struct block_of_fills *block = reference->fill_blocks; block != NULL; block = block->next) {
+        for (size_t i = 0; i < sizeof block->fill / sizeof *block->fill; i++) {
+            block->fill[i].next = reference->free_fills;
+            reference->free_fills = &block->fill[i];
+        }
+    }
 }
 
 void reference_destroy(struct reference *reference)
@@ -1662,7 +1678,7 @@ static void reset(struct reference *reference)
     memset(reference->channels, 0, package->channels * sizeof *reference->channels);
     memset(reference->arithmetic, 0, reference->arithmetic_count * sizeof *reference->arithmetic);
     memset(reference->fill_table, 0, sizeof(struct fill *) << FILL_TABLE_BITS);
-    free_pools(reference); /* a run that was stopped leaves requests under way */
+    refill_pools(reference); /* a run that was stopped leaves requests under way */
     reference->now = 0;
     reference->heap_count = 0;
     reference->sequence = 0;
