@@ -38,9 +38,28 @@ void *__wrap_realloc(void *memory, size_t size)
 
 /* 64 workgroups of 4 waves on 8 units of two groups, one kind of access each, over more lines than the L2 of 2 MiB holds. */
 static const struct tiny_pattern patterns[] = {
-    { .kind = WAVE_LOAD, .cache = WAVE_CACHE_L1, .bytes = 512, .stride = 4096, .wave_stride = 99 * 4096, .trips = 200, .wait = 4, .lanes = 32 },
-    { .kind = WAVE_STORE, .bytes = 512, .stride = 4096, .wave_stride = 99 * 4096, .trips = 200, .wait = WAVE_NO_WAIT, .lanes = 32 },
-    { .kind = WAVE_ATOMIC, .bytes = 96, .stride = 4160, .wave_stride = 999 * 32, .trips = 200, .wait = 1, .lanes = 24 },
+    { .kind = WAVE_LOAD,
+      .cache = WAVE_CACHE_L1,
+      .bytes = 512,
+      .stride = 4096,
+      .wave_stride = 99 * 4096,
+      .trips = 200,
+      .wait = 4,
+      .lanes = 32 },
+    { .kind = WAVE_STORE,
+      .bytes = 512,
+      .stride = 4096,
+      .wave_stride = 99 * 4096,
+      .trips = 200,
+      .wait = WAVE_NO_WAIT,
+      .lanes = 32 },
+    { .kind = WAVE_ATOMIC,
+      .bytes = 96,
+      .stride = 4160,
+      .wave_stride = 999 * 32,
+      .trips = 200,
+      .wait = 1,
+      .lanes = 24 },
 };
 
 struct bed {
@@ -65,7 +84,9 @@ static void bed_init(struct bed *bed, const struct tiny_pattern *pattern)
     bed->program = tiny_program(&bed->pattern, 64, 4);
     bed->package = package_create(&bed->profile, 1000);
     cr_assert(eq(int, occupancy_of(&bed->profile, &bed->program, &bed->occupancy, &error), SIM_OK));
-    bed->request = (struct run_request){ .workgroup_count = 64, .window = { 0, UINT64_MAX }, .unit_share = 1 };
+    bed->request = (struct run_request){ .workgroup_count = 64,
+                                         .window = { 0, UINT64_MAX },
+                                         .unit_share = 1 };
 }
 
 Test(loop, counting_works)
