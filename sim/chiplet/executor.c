@@ -1,6 +1,7 @@
 /* The fast engine: one event per wave operation. When a wave's event fires its pending operation is issued, its lines walk
  * the whole path and reserve every server on it, and the next operation is fetched; the wave sleeps until that one's waits
  * are over. Nothing else is an event. Facts behind this choice: docs/chip-model.md. */
+#include "sim/chiplet/credits_internal.h"
 #include "sim/chiplet/executor_internal.h"
 
 #include <stddef.h>
@@ -9,7 +10,7 @@
 
 #define CALENDAR_BITS 14
 #define CALENDAR_SIZE (1u << CALENDAR_BITS)
-#define CALENDAR_CYCLES 4
+#define CALENDAR_CYCLES 1
 #define COMPLETIONS 16 /* load operations of a wave that wait_outstanding can tell apart */
 #define NO_WAVE UINT32_MAX
 
@@ -21,9 +22,7 @@ struct unit {
     struct slotted_server lsu, out, fill, lds;
     struct in_order_server issue[SIMDS_MAX], sfu[SIMDS_MAX];
     struct slotted_server matrix[SIMDS_MAX];
-    sim_ticks *load_ring;  /* when the k-th last load request came back */
-    sim_ticks *store_ring; /* when the k-th last store packet was taken */
-    uint32_t load_next, store_next;
+    struct credit_pool loads, stores; /* outstanding load requests, store packets not yet taken */
     struct l1_line *l1;
     sim_ticks *l1_ready;
     uint8_t *l1_victim;
@@ -59,11 +58,12 @@ struct executor {
     uint32_t units_used;
     struct unit *units;
     struct fast_divisor l1_divisor;
-    uint32_t l1_sets, l1_ways, load_ring_size, store_ring_size;
+    uint32_t l1_sets, l1_ways, load_credits, store_credits;
     struct wave *waves;
     struct workgroup_slot *slots;
     uint32_t wave_count, slot_count;
-    uint32_t calendar[CALENDAR_SIZE];
+    uint32_t calendar[CALENDAR_SIZE]; /* last wave of a bucket's ring, whose next is the first */
+    uint64_t calendar_used[CALENDAR_SIZE / 64];
     uint64_t calendar_position, calendar_waves;
     sim_ticks bucket;
     struct in_order_server *dispatchers;
@@ -98,7 +98,7 @@ enum sim_status occupancy_of(const struct chip_profile *profile, const struct wa
     if (registers == 0) {
         registers = granularity;
     }
-    if (registers > (uint32_t)profile->unit_registers_per_lane_max) {
+    if (program->registers_per_lane > (uint32_t)profile->unit_registers_per_lane_max) {
         return sim_fail(error, SIM_DOES_NOT_FIT, "%s: %u registers per lane, but %s has at most %g", program->name,
                         program->registers_per_lane, profile->name, profile->unit_registers_per_lane_max);
     }
@@ -157,14 +157,14 @@ static void create_units(struct executor *executor)
     executor->l1_ways = (uint32_t)p->l1_ways;
     executor->l1_sets = lines / executor->l1_ways > 0 ? lines / executor->l1_ways : 1;
     executor->l1_divisor = fast_divisor_of(executor->l1_sets);
-    executor->load_ring_size = (uint32_t)p->l1_mshr;
-    executor->store_ring_size = (uint32_t)p->l1_store_credits;
+    executor->load_credits = (uint32_t)p->l1_mshr;
+    executor->store_credits = (uint32_t)p->l1_store_credits;
     executor->units = zalloc(executor->package->units, sizeof *executor->units);
     for (uint32_t u = 0; u < executor->package->units; u++) {
         struct unit *unit = &executor->units[u];
         unit->group = u % executor->package->groups;
-        unit->load_ring = zalloc(executor->load_ring_size, sizeof(sim_ticks));
-        unit->store_ring = zalloc(executor->store_ring_size, sizeof(sim_ticks));
+        unit->loads.far = zalloc(executor->load_credits, sizeof(sim_ticks));
+        unit->stores.far = zalloc(executor->store_credits, sizeof(sim_ticks));
         unit->l1 = zalloc((size_t)executor->l1_sets * executor->l1_ways, sizeof *unit->l1);
         unit->l1_ready = zalloc((size_t)executor->l1_sets * executor->l1_ways, sizeof(sim_ticks));
         unit->l1_victim = zalloc(executor->l1_sets, 1);
@@ -234,8 +234,8 @@ void executor_destroy(struct executor *executor)
     }
     for (uint32_t u = 0; u < executor->package->units; u++) {
         struct unit *unit = &executor->units[u];
-        free(unit->load_ring);
-        free(unit->store_ring);
+        free(unit->loads.far);
+        free(unit->stores.far);
         free(unit->l1);
         free(unit->l1_ready);
         free(unit->l1_victim);
@@ -259,10 +259,8 @@ static void reset_units(struct executor *executor)
         memset(unit->issue, 0, sizeof unit->issue);
         memset(unit->sfu, 0, sizeof unit->sfu);
         memset(unit->matrix, 0, sizeof unit->matrix);
-        memset(unit->load_ring, 0, executor->load_ring_size * sizeof(sim_ticks));
-        memset(unit->store_ring, 0, executor->store_ring_size * sizeof(sim_ticks));
-        unit->load_next = 0;
-        unit->store_next = 0;
+        credit_pool_reset(&unit->loads, executor->load_credits, unit->loads.far);
+        credit_pool_reset(&unit->stores, executor->store_credits, unit->stores.far);
         memset(unit->l1, 0xff, (size_t)executor->l1_sets * executor->l1_ways * sizeof *unit->l1);
         for (size_t i = 0; i < (size_t)executor->l1_sets * executor->l1_ways; i++) {
             unit->l1[i].key &= ~15u;
@@ -272,7 +270,7 @@ static void reset_units(struct executor *executor)
     }
 }
 
-/* ---- calendar: buckets of a few cycles, intrusive lists; waves beyond the horizon wait in the last bucket */
+/* ---- calendar: buckets of a cycle, first in, first out; waves beyond the horizon wait in the last bucket */
 
 static inline void calendar_push(struct executor *executor, uint32_t index)
 {
@@ -284,25 +282,46 @@ static inline void calendar_push(struct executor *executor, uint32_t index)
     if (bucket >= executor->calendar_position + CALENDAR_SIZE) {
         bucket = executor->calendar_position + CALENDAR_SIZE - 1;
     }
-    uint32_t *head = &executor->calendar[bucket & (CALENDAR_SIZE - 1)];
-    wave->next = *head;
-    *head = index;
+    uint32_t at = (uint32_t)bucket & (CALENDAR_SIZE - 1);
+    uint32_t last = executor->calendar[at];
+    if (last == NO_WAVE) {
+        wave->next = index;
+        executor->calendar_used[at / 64] |= 1ull << at % 64;
+    } else {
+        wave->next = executor->waves[last].next;
+        executor->waves[last].next = index;
+    }
+    executor->calendar[at] = index;
     executor->calendar_waves++;
+}
+
+/* Move on to the first bucket with a wave. */
+static inline uint32_t calendar_seek(struct executor *executor)
+{
+    for (;;) {
+        uint32_t at = (uint32_t)executor->calendar_position & (CALENDAR_SIZE - 1);
+        uint64_t used = executor->calendar_used[at / 64] >> at % 64;
+        if (used != 0) {
+            executor->calendar_position += (uint64_t)__builtin_ctzll(used);
+            return (uint32_t)executor->calendar_position & (CALENDAR_SIZE - 1);
+        }
+        executor->calendar_position += 64 - at % 64;
+    }
 }
 
 static inline uint32_t calendar_pop(struct executor *executor)
 {
     for (;;) {
-        uint32_t *head = &executor->calendar[executor->calendar_position & (CALENDAR_SIZE - 1)];
-        uint32_t index = *head;
-        if (index == NO_WAVE) {
-            executor->calendar_position++;
-            continue;
-        }
+        uint32_t at = calendar_seek(executor);
+        uint32_t last = executor->calendar[at];
+        uint32_t index = executor->waves[last].next;
         uint32_t next = executor->waves[index].next;
-        *head = next;
         executor->calendar_waves--;
-        if (next != NO_WAVE) {
+        if (index == last) {
+            executor->calendar[at] = NO_WAVE;
+            executor->calendar_used[at / 64] &= ~(1ull << at % 64);
+        } else {
+            executor->waves[last].next = next;
             __builtin_prefetch(&executor->waves[next].at);
             __builtin_prefetch(&executor->waves[next].state);
             __builtin_prefetch(&executor->waves[next].op);
@@ -389,12 +408,9 @@ static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index
         }
         *key |= mask;
     }
-    sim_ticks *slot = &unit->load_ring[unit->load_next];
-    unit->load_next = unit->load_next + 1 < executor->load_ring_size ? unit->load_next + 1 : 0;
-    if (*slot > a) {
-        blame->l1 += *slot - a;
-        a = *slot;
-    }
+    sim_ticks taken = credit_pool_take(&unit->loads, a);
+    blame->l1 += taken - a;
+    a = taken;
     sim_ticks sent = slotted_server_start(&unit->out, a, package->cycle);
     blame->l1 += sent - a;
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
@@ -402,7 +418,7 @@ static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index
     sim_ticks data = package_read(package, line, &place, mask, unit->group, sent + there, blame);
     sim_ticks back = slotted_server_start(&unit->fill, data + (latency - there), package->fill_sector * sectors);
     blame->l1 += back - (data + (latency - there));
-    *slot = back;
+    credit_pool_return(&unit->loads, taken, back);
     if (position != UINT32_MAX) {
         unit->l1_ready[position] = back;
     }
@@ -421,17 +437,6 @@ static inline enum kernel_stage blame_largest(const struct access_blame *blame)
         }
     }
     return part[best].wait > 0 ? part[best].stage : KERNEL_STAGE_LATENCY;
-}
-
-/* Take a store credit for a packet that is ready at `a`; the wait is blamed on what held the oldest packet. */
-static inline sim_ticks *store_credit(struct executor *executor, struct unit *unit, sim_ticks *a)
-{
-    sim_ticks *slot = &unit->store_ring[unit->store_next];
-    unit->store_next = unit->store_next + 1 < executor->store_ring_size ? unit->store_next + 1 : 0;
-    if (*slot > *a) {
-        *a = *slot;
-    }
-    return slot;
 }
 
 static inline void note_drain(struct executor *executor, sim_ticks end, const struct access_blame *blame)
@@ -456,11 +461,12 @@ static inline sim_ticks store_line(struct executor *executor, uint32_t unit_inde
     sim_ticks a = slotted_server_start(&unit->lsu, t, package->l1_request);
     package->traffic.l1_requests++;
     package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
-    sim_ticks *slot = store_credit(executor, unit, &a);
-    a = slotted_server_start(&unit->out, a, package->store_sector * sectors);
+    sim_ticks taken = credit_pool_take(&unit->stores, a);
+    a = slotted_server_start(&unit->out, taken, package->store_sector * sectors);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
-    *slot = package_write(package, line, &place, mask, partial, unit->group, a + latency * 7 / 16, blame);
-    note_drain(executor, *slot, blame);
+    sim_ticks end = package_write(package, line, &place, mask, partial, unit->group, a + latency * 7 / 16, blame);
+    credit_pool_return(&unit->stores, taken, end);
+    note_drain(executor, end, blame);
     return a;
 }
 
@@ -473,13 +479,13 @@ static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_ind
     sim_ticks a = slotted_server_start(&unit->lsu, t, package->l1_request);
     package->traffic.l1_requests++;
     package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
-    sim_ticks *slot = store_credit(executor, unit, &a);
-    a = slotted_server_start(&unit->out, a, package->store_sector * sectors);
+    sim_ticks taken = credit_pool_take(&unit->stores, a);
+    a = slotted_server_start(&unit->out, taken, package->store_sector * sectors);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
     enum atomic_swap swap = atomic_swap_of(op->atomic_flags);
     sim_ticks end = package_atomic(package, line, &place, mask, lanes, (enum wave_atomic_type)op->atomic_type, swap, unit->group,
                                    a + latency * 7 / 16, blame);
-    *slot = end;
+    credit_pool_return(&unit->stores, taken, end);
     *returned = end + latency * 9 / 16 + package->atomic_return;
     if (swap == ATOMIC_SWAP_LOOP) {
         sim_ticks trips = a + package_cas_latency(package, lanes, latency);
@@ -981,7 +987,7 @@ static void arrive_at_barrier(struct executor *executor, struct wave *wave, sim_
         return; /* woken by the last one; waves of a workgroup all pass its barriers */
     }
     sim_ticks go = slot->barrier_time + executor->barrier;
-    for (uint32_t w = executor->program->waves_per_workgroup; w-- > 0;) { /* the calendar pops equal times last in, first out */
+    for (uint32_t w = 0; w < executor->program->waves_per_workgroup; w++) {
         struct wave *other = &executor->waves[slot->first_wave + w];
         if (other->op.kind != WAVE_BARRIER) {
             continue;
@@ -1101,6 +1107,7 @@ void executor_run(struct executor *executor, const struct run_request *request, 
     for (uint32_t i = 0; i < CALENDAR_SIZE; i++) {
         executor->calendar[i] = NO_WAVE;
     }
+    memset(executor->calendar_used, 0, sizeof executor->calendar_used);
     executor->calendar_position = 0;
     executor->calendar_waves = 0;
     fill_slots(executor, request);
