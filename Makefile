@@ -44,7 +44,9 @@ bench: build
 	cmake --build --preset release --target bench -j $(JOBS)
 
 accuracy: build
-	build/reckon calibrate --accuracy calib/data/h200 --base h200 --fit calib/fits/h200.json -o reports/accuracy.md
+	build/reckon calibrate --accuracy calib/data/h200 --base h200 --fit calib/fits/h200.json -o reports/accuracy.md --html reports/accuracy.html \
+		--also b200=calib/data/published/b200 --also h100=calib/data/published/h100 --also mi300x=calib/data/published/mi300x \
+		--also mi350x=calib/data/published/mi350x --also mi355x=calib/data/published/mi355x
 
 schemas: build
 	build/reckon devices --schema >docs/schemas/device.schema.json

@@ -97,40 +97,51 @@ static void put_worst(const struct accuracy *accuracy, size_t worst, FILE *out)
     const struct reckon_validate_row **order = malloc((validation->row_count + 1) *
                                                       sizeof(struct reckon_validate_row *));
     SIM_ASSERT(order != NULL, "no memory for %zu rows", validation->row_count);
-    fprintf(out, "\n## Furthest off\n\n| row | measured | predicted | off |\n|---|---|---|---|\n");
-    for (size_t s = 0; s < validation->suite_count; s++) {
-        size_t count = 0;
-        for (size_t i = 0; i < validation->row_count; i++) {
-            const struct reckon_validate_row *row = &validation->rows[i];
-            if (strcmp(row->suite, validation->suites[s].suite) == 0 && isfinite(row->error)) {
-                order[count++] = row;
-            }
+    fprintf(out, "\n### Furthest off\n\n| row | measured | predicted | off |\n|---|---|---|---|\n");
+    size_t count = 0;
+    for (size_t i = 0; i < validation->row_count; i++) {
+        if (isfinite(validation->rows[i].error)) {
+            order[count++] = &validation->rows[i];
         }
-        qsort(order, count, sizeof order[0], by_error);
-        for (size_t i = 0; i < count && i < worst; i++) {
-            const struct reckon_validate_row *row = order[i];
-            fprintf(out, "| %s/%s %s | %.5g %s |", row->suite, row->kernel, row->params, row->measured,
-                    row->unit);
-            if (row->cannot) {
-                fprintf(out, " cannot: %s | |\n", row->skipped);
-            } else {
-                fprintf(out, " %.5g | %+.1f%% |\n", row->predicted,
-                        (row->predicted / row->measured - 1) * 100);
-            }
+    }
+    qsort(order, count, sizeof order[0], by_error);
+    for (size_t i = 0; i < count && i < worst; i++) {
+        const struct reckon_validate_row *row = order[i];
+        fprintf(out, "| %s/%s %s | %.5g %s |", row->suite, row->kernel, row->params, row->measured, row->unit);
+        if (row->cannot) {
+            fprintf(out, " cannot: %s | |\n", row->skipped);
+        } else {
+            fprintf(out, " %.5g | %+.1f%% |\n", row->predicted, (row->predicted / row->measured - 1) * 100);
         }
     }
     free(order);
 }
 
-void accuracy_write(const struct accuracy *accuracy, size_t worst, FILE *out)
+static void put_basis(const struct chip_profile *chip, FILE *out)
+{
+    size_t kinds[PROFILE_KINDS] = { 0 };
+    for (int i = 0; i < CHIP_NUMBERS; i++) {
+        if (chip->meta[i].source != NULL) {
+            kinds[chip->meta[i].kind]++;
+        }
+    }
+    fprintf(out, "Values of the chip by kind:");
+    for (int k = 0; k < PROFILE_KINDS; k++) {
+        fprintf(out, "%s %zu %s", k > 0 ? "," : "", kinds[k], profile_kind_text((enum profile_kind)k));
+    }
+    fprintf(out, ".\n\n");
+}
+
+void accuracy_write(const struct accuracy *accuracy, const struct chip_profile *chip, size_t worst, FILE *out)
 {
     fprintf(out,
-            "# Predictions for %s against what was measured\n\nError in %% of the measured time (or value "
+            "## %s: predictions against what was measured\n\nError in %% of the measured time (or value "
             "where the time is 0). Rows that a fit "
             "was held to stand apart: claims rest on the others.\np90: nearest rank, the largest under 8 "
             "rows; bias: median of the signed "
             "error.\n\n",
             accuracy->validation->device);
+    put_basis(chip, out);
     put_suites(accuracy, out);
     if (worst > 0) {
         put_worst(accuracy, worst, out);

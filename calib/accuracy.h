@@ -20,7 +20,7 @@ enum sim_status accuracy_measure(struct reckon *reckon, const struct reckon_devi
                                  struct sim_error *error);
 void accuracy_finish(struct accuracy *accuracy); /* zeroed memory is allowed */
 
-/* As Markdown. worst: rows furthest off to list per suite; 0: none. */
-void accuracy_write(const struct accuracy *accuracy, size_t worst, FILE *out);
+/* As Markdown. chip: whose values; worst: rows furthest off to list; 0: none. */
+void accuracy_write(const struct accuracy *accuracy, const struct chip_profile *chip, size_t worst, FILE *out);
 
 #endif

@@ -64,6 +64,7 @@ struct reckon_kernel_request {
     const char *harness; /* profile of a measuring program; NULL: device time alone */
     enum reckon_cache cache;
     bool exact; /* no sampling */
+    uint64_t window_requests; /* line requests simulated before extrapolating; 0: the chip model's default */
 };
 
 struct reckon_kernel {
@@ -185,6 +186,49 @@ enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device
                                struct sim_error *error);
 void reckon_prediction_free(struct reckon_prediction *prediction); /* NULL is allowed */
 struct json *reckon_prediction_json(const struct reckon_prediction *prediction);
+
+/* ---- doubt: the same answer at quasi-random sets of the values that were not measured, each within its own low..high, times
+ * the error that the model itself makes on rows it was not fitted to (sim/step/doubt_values.h) */
+
+#define RECKON_DRIVERS_MAX 6
+
+struct reckon_driver {
+    char key[80]; /* "mi350x hbm.activate_interval" where devices are compared, else the key alone */
+    char kind[12];
+    size_t unknown; /* which of the sampled values */
+    double share;  /* of the variance of the logarithm of the answer */
+    double effect; /* the answer at the value's high end over that at its low end, minus 1; by linear regression */
+};
+
+struct reckon_interval {
+    double nominal; /* at the profile's own values */
+    double median, low, high; /* 10% and 90% quantiles of the samples */
+    double *samples;          /* [samples]; owned */
+    size_t driver_count;
+    struct reckon_driver drivers[RECKON_DRIVERS_MAX]; /* most first; those that stand out of the noise of so many samples */
+    double explained;                                 /* share of the variance by all of them */
+    double anew; /* share of GPU kernel time simulated anew at each sample, the rest follows kernels of its limiter; NAN: all */
+};
+
+/* Samples are paired: device d's i-th goes with every other device's i-th, and a value with the same key and the same source
+ * on two devices is one unknown. */
+struct reckon_doubts {
+    uint32_t samples;
+    size_t device_count, value_count; /* values: unknowns of all devices together */
+    struct reckon_interval *time;     /* [device_count]: step_ms or time_us */
+    struct reckon_interval *ratio;    /* [device_count]: that time over the first device's; [0] is 1 */
+};
+
+/* After reckon_predict of these devices in the same session and with the same request (asserted: their prices are there).
+ * Errors: SIM_BAD_ARGUMENT for fewer than 8 samples; what a sample's prediction returned. */
+enum sim_status reckon_predict_doubts(struct reckon *reckon, struct reckon_device *const *devices, size_t device_count,
+                                      const struct reckon_predict_request *request, uint32_t samples,
+                                      struct reckon_doubts **out, struct sim_error *error);
+enum sim_status reckon_kernel_doubts(struct reckon *reckon, struct reckon_device *const *devices, size_t device_count,
+                                     const struct reckon_kernel_request *request, uint32_t samples,
+                                     struct reckon_doubts **out, struct sim_error *error);
+void reckon_doubts_free(struct reckon_doubts *doubts); /* NULL is allowed */
+struct json *reckon_interval_json(const struct reckon_interval *interval);
 
 /* ---- against measurements */
 

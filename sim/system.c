@@ -110,7 +110,8 @@ static void fill_times(const struct kernel_price *price, const struct reckon_dev
     double interval_us = harness != NULL ? harness_interval_us(harness, coverage, price->time_is_per_call) : 0;
     double error = 1.2816 * price->result.sampling_error; /* 80% of a normal spread */
     kernel->device_us = price->device_us;
-    kernel->time_us = fmax(kernel_price_measured_us(price, &device->chip, floor_us, interval_us),
+    kernel->time_us = fmax(kernel_price_measured_us(price, &device->chip, floor_us, interval_us) +
+                               (coverage != NULL ? coverage->lead_us : 0),
                            coverage != NULL ? coverage->call_us : 0);
     kernel->time_us_low = kernel->time_us - price->device_us * fmin(error, 1);
     kernel->time_us_high = kernel->time_us + price->device_us * error;
@@ -171,7 +172,8 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
                                            .kernel = request->kernel,
                                            .params = request->params,
                                            .cache = cache_of(request->cache),
-                                           .exact = request->exact };
+                                           .exact = request->exact,
+                                           .window_requests = request->window_requests };
     *out = NULL;
     if (request->params != NULL && strlen(request->params) > PRICE_KEY_CAPACITY / 2) {
         return sim_fail(error, SIM_BAD_ARGUMENT, "parameters of %s/%s are longer than %d bytes",

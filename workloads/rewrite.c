@@ -139,7 +139,7 @@ static void check_dims(struct rewriting *w, const struct graph_node *node, const
 /* Parameters that say how much there is; the others say how it is done. */
 static bool is_size(const char *key, size_t length)
 {
-    static const char *const sizes[] = { "n", "M", "N", "K", "B", "b", "batch", "rows", "cols", "inner", "elements",
+    static const char *const sizes[] = { "n", "M", "N", "K", "B", "b", "batch", "rows", "cols", "inner", "outer", "elements",
                                          "grid", "bytes", "s", NULL };
     for (size_t i = 0; sizes[i] != NULL; i++) {
         if (strlen(sizes[i]) == length && strncmp(key, sizes[i], length) == 0) {

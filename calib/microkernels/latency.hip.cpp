@@ -119,7 +119,7 @@ static void chase_rows(double kib)
             right = right && got.at == visit[(first + (size_t)ahead + (size_t)steps) % lines] * LINE_WORDS;
             cycles.push_back((double)got.cycles / steps);
         }
-        row_value("latency", through_l1 ? "chase_l1" : "chase_l2bypassl1", text("kb=%g", kib), summary(cycles).median_us, "cycles",
+        row_value("latency", through_l1 ? "chase_l1" : "chase_l2bypassl1", text("kb=%.0f", kib), summary(cycles).median_us, "cycles",
                   right);
     }
 }

@@ -120,6 +120,7 @@ template <int TYPE> __global__ void matrix_kernel(int trips, float *out, long lo
 {
     long long begin = clock64();
     double sum = matrix_loop<TYPE>(trips);
+    __syncthreads(); /* the last wave's end */
     if (threadIdx.x == 0) {
         cycles[blockIdx.x] = clock64() - begin;
         out[blockIdx.x] = (float)sum;

@@ -84,5 +84,5 @@ for p in $programs; do
     echo "$p: exit $status, $(($(date +%s) - start)) s" >>"$out/micro.log"
     [ $status -eq 0 ] || code=3
 done
-echo "$(wc -l <"$out/micro.jsonl") rows in $(($(date +%s) - begin)) s: $out/micro.jsonl"
+echo "$(wc -l <"$out/micro.jsonl") rows in $(($(date +%s) - begin)) s: $out/micro.jsonl" >&2
 exit $code

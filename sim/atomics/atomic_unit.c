@@ -9,6 +9,9 @@ void atomic_units_create(struct atomic_units *units, const struct chip_profile *
     rates->dependent[WAVE_ATOMIC_INT] = ticks_of_ns(profile->atomic_int_interval * time_scale);
     rates->dependent[WAVE_ATOMIC_FP32] = ticks_of_ns(profile->atomic_fp32_interval * time_scale);
     rates->dependent[WAVE_ATOMIC_PACKED16] = ticks_of_ns(profile->atomic_packed16_interval * time_scale);
+    rates->cas = ticks_of_ns(profile->atomic_cas_interval * time_scale);
+    rates->turnaround = ticks_of_ns(profile->atomic_turnaround * time_scale);
+    rates->piece = ticks_of_ns(profile->atomic_piece_time * time_scale);
     rates->block = ticks_of_ns(profile->atomic_block_time * time_scale);
     rates->lane = ticks_of_ns(profile->atomic_lane_time * time_scale);
     rates->unit[WAVE_ATOMIC_INT] = ticks_of_ns(profile->atomic_unit_time * time_scale);
@@ -16,6 +19,8 @@ void atomic_units_create(struct atomic_units *units, const struct chip_profile *
     rates->unit[WAVE_ATOMIC_PACKED16] = ticks_of_ns(profile->atomic_unit_time_packed16 * time_scale);
     rates->slices_per_unit = (uint32_t)profile->atomic_slices_per_unit;
     rates->block_bytes = (uint32_t)profile->atomic_block;
+    rates->lane_by_lane = profile->atomic_repeats == CHIP_ATOMIC_REPEATS_LANE_BY_LANE;
+    SIM_ASSERT(rates->cas > 0, "compare-and-swap interval of %g ns", profile->atomic_cas_interval);
     SIM_ASSERT(slice_count > 0 && rates->slices_per_unit > 0, "slices %u, per unit %u", slice_count, rates->slices_per_unit);
     units->slice_count = slice_count;
     units->fronts = calloc(slice_count, sizeof *units->fronts);

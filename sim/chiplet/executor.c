@@ -1,6 +1,7 @@
 /* The fast engine: one event per wave operation. When a wave's event fires its pending operation is issued, its lines walk
  * the whole path and reserve every server on it, and the next operation is fetched; the wave sleeps until that one's waits
  * are over. Nothing else is an event. Facts behind this choice: docs/chip-model.md. */
+#include "sim/chiplet/credits_internal.h"
 #include "sim/chiplet/executor_internal.h"
 
 #include <stddef.h>
@@ -9,7 +10,7 @@
 
 #define CALENDAR_BITS 14
 #define CALENDAR_SIZE (1u << CALENDAR_BITS)
-#define CALENDAR_CYCLES 4
+#define CALENDAR_CYCLES 1
 #define COMPLETIONS 16 /* load operations of a wave that wait_outstanding can tell apart */
 #define NO_WAVE UINT32_MAX
 
@@ -21,9 +22,7 @@ struct unit {
     struct slotted_server lsu, out, fill, lds;
     struct in_order_server issue[SIMDS_MAX], sfu[SIMDS_MAX];
     struct slotted_server matrix[SIMDS_MAX];
-    sim_ticks *load_ring;  /* when the k-th last load request came back */
-    sim_ticks *store_ring; /* when the k-th last store packet was taken */
-    uint32_t load_next, store_next;
+    struct credit_pool loads, stores; /* outstanding load requests, store packets not yet taken */
     struct l1_line *l1;
     sim_ticks *l1_ready;
     uint8_t *l1_victim;
@@ -41,6 +40,7 @@ struct wave {
     uint32_t next;         /* calendar list */
     uint32_t unit, slot;
     uint8_t simd, in_flight;
+    uint8_t in_order; /* the next op waits for all before it */
     sim_ticks born;
     sim_ticks done[COMPLETIONS]; /* ring of the last load operations' completions */
     uint32_t loads;
@@ -58,11 +58,12 @@ struct executor {
     uint32_t units_used;
     struct unit *units;
     struct fast_divisor l1_divisor;
-    uint32_t l1_sets, l1_ways, load_ring_size, store_ring_size;
+    uint32_t l1_sets, l1_ways, load_credits, store_credits;
     struct wave *waves;
     struct workgroup_slot *slots;
     uint32_t wave_count, slot_count;
-    uint32_t calendar[CALENDAR_SIZE];
+    uint32_t calendar[CALENDAR_SIZE]; /* last wave of a bucket's ring, whose next is the first */
+    uint64_t calendar_used[CALENDAR_SIZE / 64];
     uint64_t calendar_position, calendar_waves;
     sim_ticks bucket;
     struct in_order_server *dispatchers;
@@ -97,7 +98,7 @@ enum sim_status occupancy_of(const struct chip_profile *profile, const struct wa
     if (registers == 0) {
         registers = granularity;
     }
-    if (registers > (uint32_t)profile->unit_registers_per_lane_max) {
+    if (program->registers_per_lane > (uint32_t)profile->unit_registers_per_lane_max) {
         return sim_fail(error, SIM_DOES_NOT_FIT, "%s: %u registers per lane, but %s has at most %g", program->name,
                         program->registers_per_lane, profile->name, profile->unit_registers_per_lane_max);
     }
@@ -156,14 +157,14 @@ static void create_units(struct executor *executor)
     executor->l1_ways = (uint32_t)p->l1_ways;
     executor->l1_sets = lines / executor->l1_ways > 0 ? lines / executor->l1_ways : 1;
     executor->l1_divisor = fast_divisor_of(executor->l1_sets);
-    executor->load_ring_size = (uint32_t)p->l1_mshr;
-    executor->store_ring_size = (uint32_t)p->l1_store_credits;
+    executor->load_credits = (uint32_t)p->l1_mshr;
+    executor->store_credits = (uint32_t)p->l1_store_credits;
     executor->units = zalloc(executor->package->units, sizeof *executor->units);
     for (uint32_t u = 0; u < executor->package->units; u++) {
         struct unit *unit = &executor->units[u];
         unit->group = u % executor->package->groups;
-        unit->load_ring = zalloc(executor->load_ring_size, sizeof(sim_ticks));
-        unit->store_ring = zalloc(executor->store_ring_size, sizeof(sim_ticks));
+        unit->loads.far = zalloc(executor->load_credits, sizeof(sim_ticks));
+        unit->stores.far = zalloc(executor->store_credits, sizeof(sim_ticks));
         unit->l1 = zalloc((size_t)executor->l1_sets * executor->l1_ways, sizeof *unit->l1);
         unit->l1_ready = zalloc((size_t)executor->l1_sets * executor->l1_ways, sizeof(sim_ticks));
         unit->l1_victim = zalloc(executor->l1_sets, 1);
@@ -233,8 +234,8 @@ void executor_destroy(struct executor *executor)
     }
     for (uint32_t u = 0; u < executor->package->units; u++) {
         struct unit *unit = &executor->units[u];
-        free(unit->load_ring);
-        free(unit->store_ring);
+        free(unit->loads.far);
+        free(unit->stores.far);
         free(unit->l1);
         free(unit->l1_ready);
         free(unit->l1_victim);
@@ -258,10 +259,8 @@ static void reset_units(struct executor *executor)
         memset(unit->issue, 0, sizeof unit->issue);
         memset(unit->sfu, 0, sizeof unit->sfu);
         memset(unit->matrix, 0, sizeof unit->matrix);
-        memset(unit->load_ring, 0, executor->load_ring_size * sizeof(sim_ticks));
-        memset(unit->store_ring, 0, executor->store_ring_size * sizeof(sim_ticks));
-        unit->load_next = 0;
-        unit->store_next = 0;
+        credit_pool_reset(&unit->loads, executor->load_credits, unit->loads.far);
+        credit_pool_reset(&unit->stores, executor->store_credits, unit->stores.far);
         memset(unit->l1, 0xff, (size_t)executor->l1_sets * executor->l1_ways * sizeof *unit->l1);
         for (size_t i = 0; i < (size_t)executor->l1_sets * executor->l1_ways; i++) {
             unit->l1[i].key &= ~15u;
@@ -271,7 +270,7 @@ static void reset_units(struct executor *executor)
     }
 }
 
-/* ---- calendar: buckets of a few cycles, intrusive lists; waves beyond the horizon wait in the last bucket */
+/* ---- calendar: buckets of a cycle, first in, first out; waves beyond the horizon wait in the last bucket */
 
 static inline void calendar_push(struct executor *executor, uint32_t index)
 {
@@ -283,25 +282,46 @@ static inline void calendar_push(struct executor *executor, uint32_t index)
     if (bucket >= executor->calendar_position + CALENDAR_SIZE) {
         bucket = executor->calendar_position + CALENDAR_SIZE - 1;
     }
-    uint32_t *head = &executor->calendar[bucket & (CALENDAR_SIZE - 1)];
-    wave->next = *head;
-    *head = index;
+    uint32_t at = (uint32_t)bucket & (CALENDAR_SIZE - 1);
+    uint32_t last = executor->calendar[at];
+    if (last == NO_WAVE) {
+        wave->next = index;
+        executor->calendar_used[at / 64] |= 1ull << at % 64;
+    } else {
+        wave->next = executor->waves[last].next;
+        executor->waves[last].next = index;
+    }
+    executor->calendar[at] = index;
     executor->calendar_waves++;
+}
+
+/* Move on to the first bucket with a wave. */
+static inline uint32_t calendar_seek(struct executor *executor)
+{
+    for (;;) {
+        uint32_t at = (uint32_t)executor->calendar_position & (CALENDAR_SIZE - 1);
+        uint64_t used = executor->calendar_used[at / 64] >> at % 64;
+        if (used != 0) {
+            executor->calendar_position += (uint64_t)__builtin_ctzll(used);
+            return (uint32_t)executor->calendar_position & (CALENDAR_SIZE - 1);
+        }
+        executor->calendar_position += 64 - at % 64;
+    }
 }
 
 static inline uint32_t calendar_pop(struct executor *executor)
 {
     for (;;) {
-        uint32_t *head = &executor->calendar[executor->calendar_position & (CALENDAR_SIZE - 1)];
-        uint32_t index = *head;
-        if (index == NO_WAVE) {
-            executor->calendar_position++;
-            continue;
-        }
+        uint32_t at = calendar_seek(executor);
+        uint32_t last = executor->calendar[at];
+        uint32_t index = executor->waves[last].next;
         uint32_t next = executor->waves[index].next;
-        *head = next;
         executor->calendar_waves--;
-        if (next != NO_WAVE) {
+        if (index == last) {
+            executor->calendar[at] = NO_WAVE;
+            executor->calendar_used[at / 64] &= ~(1ull << at % 64);
+        } else {
+            executor->waves[last].next = next;
             __builtin_prefetch(&executor->waves[next].at);
             __builtin_prefetch(&executor->waves[next].state);
             __builtin_prefetch(&executor->waves[next].op);
@@ -388,12 +408,9 @@ static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index
         }
         *key |= mask;
     }
-    sim_ticks *slot = &unit->load_ring[unit->load_next];
-    unit->load_next = unit->load_next + 1 < executor->load_ring_size ? unit->load_next + 1 : 0;
-    if (*slot > a) {
-        blame->l1 += *slot - a;
-        a = *slot;
-    }
+    sim_ticks taken = credit_pool_take(&unit->loads, a);
+    blame->l1 += taken - a;
+    a = taken;
     sim_ticks sent = slotted_server_start(&unit->out, a, package->cycle);
     blame->l1 += sent - a;
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
@@ -401,7 +418,7 @@ static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index
     sim_ticks data = package_read(package, line, &place, mask, unit->group, sent + there, blame);
     sim_ticks back = slotted_server_start(&unit->fill, data + (latency - there), package->fill_sector * sectors);
     blame->l1 += back - (data + (latency - there));
-    *slot = back;
+    credit_pool_return(&unit->loads, taken, back);
     if (position != UINT32_MAX) {
         unit->l1_ready[position] = back;
     }
@@ -420,17 +437,6 @@ static inline enum kernel_stage blame_largest(const struct access_blame *blame)
         }
     }
     return part[best].wait > 0 ? part[best].stage : KERNEL_STAGE_LATENCY;
-}
-
-/* Take a store credit for a packet that is ready at `a`; the wait is blamed on what held the oldest packet. */
-static inline sim_ticks *store_credit(struct executor *executor, struct unit *unit, sim_ticks *a)
-{
-    sim_ticks *slot = &unit->store_ring[unit->store_next];
-    unit->store_next = unit->store_next + 1 < executor->store_ring_size ? unit->store_next + 1 : 0;
-    if (*slot > *a) {
-        *a = *slot;
-    }
-    return slot;
 }
 
 static inline void note_drain(struct executor *executor, sim_ticks end, const struct access_blame *blame)
@@ -455,15 +461,16 @@ static inline sim_ticks store_line(struct executor *executor, uint32_t unit_inde
     sim_ticks a = slotted_server_start(&unit->lsu, t, package->l1_request);
     package->traffic.l1_requests++;
     package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
-    sim_ticks *slot = store_credit(executor, unit, &a);
-    a = slotted_server_start(&unit->out, a, package->store_sector * sectors);
+    sim_ticks taken = credit_pool_take(&unit->stores, a);
+    a = slotted_server_start(&unit->out, taken, package->store_sector * sectors);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
-    *slot = package_write(package, line, &place, mask, partial, unit->group, a + latency * 7 / 16, blame);
-    note_drain(executor, *slot, blame);
+    sim_ticks end = package_write(package, line, &place, mask, partial, unit->group, a + latency * 7 / 16, blame);
+    credit_pool_return(&unit->stores, taken, end);
+    note_drain(executor, end, blame);
     return a;
 }
 
-static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_index, uint64_t line, struct line_place place, uint32_t mask, const uint8_t *rounds,
+static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_index, uint64_t line, struct line_place place, uint32_t mask, const struct atomic_lanes *lanes,
                                     const struct wave_op *op, sim_ticks t, sim_ticks *returned, struct access_blame *blame)
 {
     struct package *package = executor->package;
@@ -472,13 +479,18 @@ static inline sim_ticks atomic_line(struct executor *executor, uint32_t unit_ind
     sim_ticks a = slotted_server_start(&unit->lsu, t, package->l1_request);
     package->traffic.l1_requests++;
     package->traffic.l1_bytes += (uint64_t)sectors << package->sector_shift;
-    sim_ticks *slot = store_credit(executor, unit, &a);
-    a = slotted_server_start(&unit->out, a, package->store_sector * sectors);
+    sim_ticks taken = credit_pool_take(&unit->stores, a);
+    a = slotted_server_start(&unit->out, taken, package->store_sector * sectors);
     sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
-    sim_ticks end = package_atomic(package, line, &place, mask, rounds, (enum wave_atomic_type)op->atomic_type, unit->group,
+    enum atomic_swap swap = atomic_swap_of(op->atomic_flags);
+    sim_ticks end = package_atomic(package, line, &place, mask, lanes, (enum wave_atomic_type)op->atomic_type, swap, unit->group,
                                    a + latency * 7 / 16, blame);
-    *slot = end;
+    credit_pool_return(&unit->stores, taken, end);
     *returned = end + latency * 9 / 16 + package->atomic_return;
+    if (swap == ATOMIC_SWAP_LOOP) {
+        sim_ticks trips = a + package_cas_latency(package, lanes, latency);
+        *returned = trips > *returned ? trips : *returned;
+    }
     note_drain(executor, end, blame);
     return a;
 }
@@ -536,15 +548,14 @@ static inline uint32_t partial_mask(const struct package *package, uint32_t firs
         }                                                                                                              \
     } while (0)
 
-#define ATOMIC_BLOCKS_MAX 8
 
 struct atomic_packet {
     uint64_t line;
     uint32_t mask;
-    uint8_t rounds[ATOMIC_BLOCKS_MAX];
+    struct atomic_lanes lanes[ATOMIC_BLOCKS_MAX];
 };
 
-/* Group a wave's lanes by line; rounds of a block = lanes on its most frequent address. */
+/* Group a wave's lanes by line and block. */
 static uint32_t group_lanes(const struct package *package, const struct wave_op *op, struct atomic_packet *packets)
 {
     uint8_t table[128];
@@ -575,14 +586,16 @@ static uint32_t group_lanes(const struct package *package, const struct wave_op 
             slot = (slot + 1) & 127u;
         }
         address_key[slot] = address;
-        uint32_t lanes = ++address_lanes[slot];
+        uint8_t on_one = ++address_lanes[slot];
         struct atomic_packet *packet = &packets[lane_packet[i]];
         uint32_t offset = (uint32_t)(address & (package->line_bytes - 1));
         packet->mask |= sector_mask(package, offset, offset + op->element_bytes - 1u);
         uint32_t block = offset >> block_shift;
-        if (lanes > packet->rounds[block]) {
-            packet->rounds[block] = (uint8_t)lanes;
-        }
+        struct atomic_lanes *lanes = &packet->lanes[block];
+        bool goes_on = lanes->all > 0 && address == op->lane_address[i - 1] + op->element_bytes;
+        lanes->all++;
+        lanes->pieces = (uint8_t)(lanes->pieces + !goes_on);
+        lanes->on_one = on_one > lanes->on_one ? on_one : lanes->on_one;
     }
     return count;
 }
@@ -592,10 +605,10 @@ static uint32_t group_spans(const struct package *package, const struct wave_op 
     uint32_t count = 0;
     uint32_t block_shift = (uint32_t)__builtin_ctz(package->atomics.rates.block_bytes);
     /* one element under several lanes: a uniform address that no compiler merged */
-    uint32_t lanes_on_one = 1;
+    uint8_t lanes_on_one = 1;
     if (op->span_count == 1 && op->spans[0].bytes == op->element_bytes && op->lanes_active > 1 &&
         (op->atomic_flags & WAVE_ATOMIC_WAVE_MERGED) == 0) {
-        lanes_on_one = op->lanes_active;
+        lanes_on_one = (uint8_t)op->lanes_active;
     }
     FOR_EACH_LINE(package, op, {
         SIM_ASSERT(count < WAVE_SPANS_MAX, "an atomic op covers more than %d lines", WAVE_SPANS_MAX);
@@ -604,9 +617,7 @@ static uint32_t group_spans(const struct package *package, const struct wave_op 
         for (uint32_t s = 0; s < package->sectors; s++) {
             if (mask >> s & 1u) {
                 uint32_t block = (s << package->sector_shift) >> block_shift;
-                if (packet->rounds[block] < lanes_on_one) {
-                    packet->rounds[block] = (uint8_t)lanes_on_one;
-                }
+                packet->lanes[block] = (struct atomic_lanes){ .all = lanes_on_one, .on_one = lanes_on_one, .pieces = 1 };
             }
         }
     });
@@ -793,15 +804,14 @@ static sim_ticks access_atomic(struct executor *executor, struct wave *wave, sim
 {
     struct package *package = executor->package;
     const struct wave_op *op = &wave->op;
-    const struct chip_profile *profile = package->profile;
     struct atomic_packet packets[WAVE_SPANS_MAX > WAVE_LANES_MAX ? WAVE_SPANS_MAX : WAVE_LANES_MAX];
     uint32_t count = group_atomic(package, op, packets);
     sim_ticks sent = t;
     sim_ticks done = t;
     struct access_blame worst = { 0 };
-    bool cas = (op->atomic_flags & WAVE_ATOMIC_CAS_LOOP) != 0;
-    if ((op->atomic_flags & WAVE_ATOMIC_ACQ_REL) != 0) {
-        t += ticks_of_ns(profile->atomic_release_latency + profile->atomic_acquire_latency);
+    bool is_ordered = (op->atomic_flags & WAVE_ATOMIC_ACQ_REL) != 0 && package->atomic_release + package->atomic_acquire > 0;
+    if (is_ordered) {
+        t += package->atomic_release;
     }
     struct line_place places[WAVE_SPANS_MAX > WAVE_LANES_MAX ? WAVE_SPANS_MAX : WAVE_LANES_MAX];
     for (uint32_t i = 0; i < count; i++) {
@@ -811,14 +821,7 @@ static sim_ticks access_atomic(struct executor *executor, struct wave *wave, sim
     for (uint32_t i = 0; i < count; i++) {
         struct access_blame blame = { 0 };
         sim_ticks returned = t;
-        uint8_t rounds[ATOMIC_BLOCKS_MAX];
-        for (int b = 0; b < ATOMIC_BLOCKS_MAX; b++) {
-            uint32_t r = packets[i].rounds[b];
-            /* of r lanes that race for one word one wins a round: r + (r-1) + ... attempts, each a load and a swap */
-            uint32_t attempts = cas && r > 0 ? (uint32_t)(profile->atomic_cas_round_trips * r * (r + 1) / 2) : r;
-            rounds[b] = (uint8_t)(attempts > 255 ? 255 : attempts);
-        }
-        sim_ticks end = atomic_line(executor, wave->unit, packets[i].line, places[i], packets[i].mask, rounds, op, t, &returned, &blame);
+        sim_ticks end = atomic_line(executor, wave->unit, packets[i].line, places[i], packets[i].mask, packets[i].lanes, op, t, &returned, &blame);
         sent = end > sent ? end : sent;
         if (returned > done) {
             done = returned;
@@ -827,7 +830,10 @@ static sim_ticks access_atomic(struct executor *executor, struct wave *wave, sim
     }
     uint32_t lanes = op->lane_count > 0 ? op->lane_count : op->lanes_active > 0 ? op->lanes_active : 1;
     package->traffic.atomic_lanes += lanes;
-    if ((op->atomic_flags & (WAVE_ATOMIC_RETURN | WAVE_ATOMIC_CAS_LOOP)) != 0) {
+    if (is_ordered) { /* nothing of the wave may pass it */
+        note_load(wave, t, done + package->atomic_acquire, &worst);
+        wave->in_order = 1;
+    } else if ((op->atomic_flags & (WAVE_ATOMIC_RETURN | WAVE_ATOMIC_CAS_LOOP | WAVE_ATOMIC_CAS_ONCE)) != 0) {
         note_load(wave, t, done, &worst);
     } else {
         executor->outcome->blame[KERNEL_STAGE_ATOMIC] += (double)(sent - t);
@@ -841,7 +847,8 @@ static sim_ticks ready_time(struct executor *executor, struct wave *wave, sim_ti
     const struct wave_op *op = &wave->op;
     struct run_outcome *outcome = executor->outcome;
     sim_ticks ready = t;
-    uint32_t allowed = op->kind == WAVE_END ? 0 : op->wait_outstanding;
+    uint32_t allowed = op->kind == WAVE_END || wave->in_order ? 0 : op->wait_outstanding;
+    wave->in_order = 0;
     if (allowed == 0) {
         ready = wave->done_all > ready ? wave->done_all : ready;
     } else if (allowed < COMPLETIONS && wave->loads > allowed) {
@@ -980,7 +987,7 @@ static void arrive_at_barrier(struct executor *executor, struct wave *wave, sim_
         return; /* woken by the last one; waves of a workgroup all pass its barriers */
     }
     sim_ticks go = slot->barrier_time + executor->barrier;
-    for (uint32_t w = executor->program->waves_per_workgroup; w-- > 0;) { /* the calendar pops equal times last in, first out */
+    for (uint32_t w = 0; w < executor->program->waves_per_workgroup; w++) {
         struct wave *other = &executor->waves[slot->first_wave + w];
         if (other->op.kind != WAVE_BARRIER) {
             continue;
@@ -1103,6 +1110,7 @@ void executor_run(struct executor *executor, const struct run_request *request, 
     for (uint32_t i = 0; i < CALENDAR_SIZE; i++) {
         executor->calendar[i] = NO_WAVE;
     }
+    memset(executor->calendar_used, 0, sizeof executor->calendar_used);
     executor->calendar_position = 0;
     executor->calendar_waves = 0;
     fill_slots(executor, request);
@@ -1156,7 +1164,7 @@ static uint64_t apply_functional(struct executor *executor, const struct wave_op
         uint32_t count = group_atomic(package, op, packets);
         for (uint32_t i = 0; i < count; i++) {
             struct line_place place = package_place(package, packets[i].line);
-            package_atomic(package, packets[i].line, &place, packets[i].mask, packets[i].rounds, WAVE_ATOMIC_INT, group, 0, NULL);
+            package_atomic(package, packets[i].line, &place, packets[i].mask, packets[i].lanes, WAVE_ATOMIC_INT, ATOMIC_NO_SWAP, group, 0, NULL);
         }
         return count;
     }

@@ -519,16 +519,16 @@ sim_ticks package_write(struct package *package, uint64_t line, const struct lin
     return t;
 }
 
-static sim_ticks atomic_execute(struct package *package, uint64_t line, const uint8_t *rounds, enum wave_atomic_type type,
-                                struct slotted_server *queue, uint32_t where, sim_ticks t, struct access_blame *blame)
+static sim_ticks atomic_execute(struct package *package, uint64_t line, const struct atomic_lanes *lanes, enum wave_atomic_type type,
+                                enum atomic_swap swap, struct slotted_server *queue, uint32_t where, sim_ticks t, struct access_blame *blame)
 {
     uint32_t blocks = package->line_bytes / package->atomics.rates.block_bytes;
     sim_ticks end = t;
     for (uint32_t b = 0; b < blocks; b++) {
-        if (rounds[b] == 0) {
+        if (lanes[b].all == 0) {
             continue;
         }
-        sim_ticks done = atomic_unit_block(&package->atomics, queue, where, line * blocks + b, rounds[b], type, t);
+        sim_ticks done = atomic_unit_block(&package->atomics, queue, where, line * blocks + b, lanes[b], type, swap, t);
         if (done > end) {
             end = done;
         }
@@ -538,8 +538,8 @@ static sim_ticks atomic_execute(struct package *package, uint64_t line, const ui
     return end;
 }
 
-sim_ticks package_atomic(struct package *package, uint64_t line, const struct line_place *at, uint32_t mask, const uint8_t *rounds, enum wave_atomic_type type,
-                         uint32_t group, sim_ticks t, struct access_blame *blame)
+sim_ticks package_atomic(struct package *package, uint64_t line, const struct line_place *at, uint32_t mask,
+                         const struct atomic_lanes *lanes, enum wave_atomic_type type, enum atomic_swap swap, uint32_t group, sim_ticks t, struct access_blame *blame)
 {
     const struct line_place place = *at;
     bool timed = blame != NULL;
@@ -568,7 +568,7 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
             }
             *entry |= mask;
         }
-        return timed ? atomic_execute(package, line, rounds, type, &package->mall_slice[place.channel], place.channel, t, blame) : t;
+        return timed ? atomic_execute(package, line, lanes, type, swap, &package->mall_slice[place.channel], place.channel, t, blame) : t;
     }
     uint32_t slice = package->is_private ? group * package->slices_per_group + place.slice : place.slice;
     if (timed && !package->is_private && place.home != group) {
@@ -592,7 +592,7 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
         package->traffic.l2_hits++;
     }
     l2_dirty(package, slice, &place, entry, mask, timed);
-    return timed ? atomic_execute(package, line, rounds, type, &package->slice[slice], slice, t, blame) : t;
+    return timed ? atomic_execute(package, line, lanes, type, swap, &package->slice[slice], slice, t, blame) : t;
 }
 
 void package_drop_copies(struct package *package)

@@ -110,6 +110,9 @@ static void set_times(struct package *package, const struct chip_profile *p)
     package->hbm_write_batch = (uint32_t)p->hbm_write_batch;
     package->dram_latency = ticks_of_ns(p->hbm_latency);
     package->atomic_return = ticks_of_cycles(p->atomic_return_latency, mhz);
+    package->atomic_release = ticks_of_ns(p->atomic_release_latency);
+    package->atomic_acquire = ticks_of_ns(p->atomic_acquire_latency);
+    package->cas_trips = p->atomic_cas_round_trips;
     if (package->has_link) {
         package->link_latency = ticks_of_ns(p->die_link_latency);
     }
@@ -179,7 +182,9 @@ struct package *package_create(const struct chip_profile *profile, double core_m
     if (package->has_tlb) {
         package->tlb = zalloc((size_t)package->groups * package->tlb_entries, sizeof *package->tlb);
     }
-    double scale = profile->l2_clock_domain == CHIP_L2_CLOCK_CORE ? profile->clock_core_max / core_mhz : 1;
+    /* units beside the memory run on its fabric's clock */
+    bool on_core_clock = profile->l2_clock_domain == CHIP_L2_CLOCK_CORE && !package->atomics_at_memory;
+    double scale = on_core_clock ? profile->clock_core_max / core_mhz : 1;
     atomic_units_create(&package->atomics, profile, package->atomics_at_memory ? package->channels : package->slices, scale);
     return package;
 }

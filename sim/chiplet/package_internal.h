@@ -96,7 +96,8 @@ struct package {
     sim_ticks mall_service;              /* per line and slice */
     sim_ticks hbm_access, hbm_activate, hbm_bubble, hbm_write_activate, hbm_turnaround, hbm_refresh_interval, hbm_refresh;
     uint32_t hbm_open_rows, hbm_access_sectors, hbm_write_batch;
-    sim_ticks atomic_return;
+    sim_ticks atomic_return, atomic_release, atomic_acquire;
+    double cas_trips; /* of an uncontended loop: the load, the swap */
     sim_ticks *hit_latency; /* [units][slices seen by a unit]: partitioned: package slices; private: slices_per_group */
     uint32_t hit_latency_stride;
     sim_ticks tlb_miss;
@@ -176,10 +177,23 @@ struct line_place package_place(const struct package *package, uint64_t line);
 sim_ticks package_read(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, uint32_t group, sim_ticks t, struct access_blame *blame);
 /* Write sectors `mask`, of which `partial` are not covered whole; returns when the slice has taken them. */
 sim_ticks package_write(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, uint32_t partial, uint32_t group, sim_ticks t, struct access_blame *blame);
-/* One line's packet of an atomic instruction: sectors `mask` touched; block b of the line (in units of the atomic block)
- * takes rounds[b] dependent operations (0: untouched). Returns the end of the last operation. */
-sim_ticks package_atomic(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, const uint8_t *rounds, enum wave_atomic_type type,
-                         uint32_t group, sim_ticks t, struct access_blame *blame);
+#define ATOMIC_BLOCKS_MAX 8 /* of a line */
+
+/* The least time a compare-and-swap loop of `lanes` takes when the unit keeps nobody waiting: lanes on one address win a trip each. */
+static inline sim_ticks package_cas_latency(const struct package *package, const struct atomic_lanes *lanes, sim_ticks hit_latency)
+{
+    uint8_t on_one = 1;
+    for (int b = 0; b < ATOMIC_BLOCKS_MAX; b++) {
+        on_one = lanes[b].on_one > on_one ? lanes[b].on_one : on_one;
+    }
+    sim_ticks trip = hit_latency + package->atomic_return + (package->atomics_at_memory ? package->mall_extra : 0);
+    return (sim_ticks)((package->cas_trips - 1 + on_one) * (double)trip);
+}
+
+/* One line's packet of an atomic instruction: sectors `mask` touched; lanes[b] meet in block b of the line (in units of
+ * the atomic block). Returns the end of the last operation. */
+sim_ticks package_atomic(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask,
+                         const struct atomic_lanes *lanes, enum wave_atomic_type type, enum atomic_swap swap, uint32_t group, sim_ticks t, struct access_blame *blame);
 /* Forget the copies that partitions made of each other's lines: they end with the kernel that made them. */
 void package_drop_copies(struct package *package);
 /* Fill every cache with dirty lines of an unrelated region (what a flush by writing leaves). */

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #define LOADS_MAX 256        /* load operations of a wave in flight */
-#define ATOMIC_BLOCKS_MAX 8
 #define FILL_TABLE_BITS 16
 #define TAG_HOME_SHIFT 20    /* as in memory.c: the home group above the line index of a tag */
 #define NOT_A_LOAD UINT64_MAX
@@ -66,12 +65,15 @@ struct request {
     sim_ticks issued, since;  /* since: began to wait */
     step_fire *resume;        /* after a fill */
     struct fill *fills[4];    /* that this request brings: L1, near, home, memory side */
-    uint8_t rounds[ATOMIC_BLOCKS_MAX];
+    struct atomic_lanes lanes[ATOMIC_BLOCKS_MAX];
     enum wave_atomic_type type;
+    enum atomic_swap swap;
+    bool is_ordered;
     uint32_t blocks_left;
     sim_ticks end; /* of the atomic's last block */
     struct request *packet; /* of a block */
-    uint32_t block_rounds;
+    struct atomic_lanes block_lanes;
+    struct atomic_visit visit;
     uint64_t block;
     struct access_blame blame;
     struct request *next;
@@ -105,6 +107,7 @@ struct wave {
     uint64_t loads, loads_done; /* load operations issued; all before `loads_done` have returned */
     uint64_t waits_for;         /* loads_done that wakes it */
     bool asleep;
+    bool in_order;              /* the next op waits for all before it */
     uint32_t unsent;            /* packets of the present store or atomic */
     uint16_t left[LOADS_MAX];   /* lines in flight of load operation i % LOADS_MAX */
     struct access_blame blame;  /* of the load that came back last */
@@ -121,7 +124,7 @@ struct channel {
 struct piece {
     uint64_t line;
     uint32_t mask, partial; /* partial: sectors not covered whole by any one span */
-    uint8_t rounds[ATOMIC_BLOCKS_MAX];
+    struct atomic_lanes lanes[ATOMIC_BLOCKS_MAX];
 };
 
 struct block_of_requests {
@@ -824,7 +827,12 @@ static void atomic_end(struct reference *reference, void *object)
         free_request(reference, request);
         return;
     }
-    schedule(reference, reference->now + request->latency * 9 / 16 + package->atomic_return, atomic_returned, request);
+    sim_ticks back = reference->now + request->latency * 9 / 16 + package->atomic_return;
+    if (request->swap == ATOMIC_SWAP_LOOP) {
+        sim_ticks trips = request->issued + package_cas_latency(package, request->lanes, request->latency);
+        back = trips > back ? trips : back;
+    }
+    schedule(reference, back + (request->is_ordered ? package->atomic_acquire : 0), atomic_returned, request);
 }
 
 static void block_arithmetic(struct reference *reference, void *object)
@@ -833,10 +841,9 @@ static void block_arithmetic(struct reference *reference, void *object)
     struct request *packet = block->packet;
     struct atomic_units *units = &reference->package->atomics;
     uint32_t slice = block->home;
-    sim_ticks cost = units->rates.unit[packet->type] * block->block_rounds;
+    sim_ticks cost = block->visit.unit;
     sim_ticks end = serve(reference, &reference->arithmetic[slice / units->rates.slices_per_unit], cost) + cost;
-    sim_ticks dependent = reference->now + units->rates.dependent[packet->type] * block->block_rounds;
-    end = end > dependent ? end : dependent;
+    end = end > block->visit.end ? end : block->visit.end;
     packet->end = end > packet->end ? end : packet->end;
     free_request(reference, block);
     if (--packet->blocks_left == 0) {
@@ -845,29 +852,14 @@ static void block_arithmetic(struct reference *reference, void *object)
     }
 }
 
-static sim_ticks block_service(const struct atomic_rates *rates, uint32_t rounds)
-{
-    return rounds > 1 ? rates->lane * rounds : rates->block;
-}
-
 /* In order per slice: a block whose predecessor on the same address is still at work holds up those behind it. */
 static void block_at_front(struct reference *reference, void *object)
 {
     struct request *block = object;
-    struct atomic_units *units = &reference->package->atomics;
-    struct atomic_front *front = &units->fronts[block->home];
-    sim_ticks start = front->in_order_free > reference->now ? front->in_order_free : reference->now;
-    sim_ticks let_in = start;
-    struct atomic_block_state *state = &units->blocks[block->block * 0x9E3779B97F4A7C15u >> (64 - ATOMIC_BLOCK_TABLE_BITS)];
-    if (state->key == block->block + 1 && state->free > start) {
-        start = state->free;
-    }
-    sim_ticks service = block_service(&units->rates, block->block_rounds);
-    front->in_order_free = start + service;
-    front->busy += start + service - let_in;
-    state->key = block->block + 1;
-    state->free = start + units->rates.dependent[block->packet->type] * block->block_rounds;
-    schedule(reference, start, block_arithmetic, block);
+    struct request *packet = block->packet;
+    block->visit = atomic_front_visit(&reference->package->atomics, block->home, block->block, block->block_lanes, packet->type,
+                                      packet->swap, block->since, reference->now);
+    schedule(reference, block->visit.start, block_arithmetic, block);
 }
 
 static void atomic_execute(struct reference *reference, void *object)
@@ -882,19 +874,20 @@ static void atomic_execute(struct reference *reference, void *object)
     packet->since = reference->now;
     package->traffic.atomic_packets++;
     for (uint32_t b = 0; b < blocks; b++) {
-        packet->blocks_left += packet->rounds[b] > 0;
+        packet->blocks_left += packet->lanes[b].all > 0;
     }
     SIM_ASSERT(packet->blocks_left > 0, "an atomic packet without lanes in %s", reference->program->name);
     for (uint32_t b = 0; b < blocks; b++) {
-        if (packet->rounds[b] == 0) {
+        if (packet->lanes[b].all == 0) {
             continue;
         }
         struct request *block = new_request(reference);
         block->packet = packet;
         block->block = packet->line * blocks + b;
-        block->block_rounds = packet->rounds[b];
+        block->block_lanes = packet->lanes[b];
         block->home = where;
-        sim_ticks start = serve(reference, queue, block_service(&package->atomics.rates, block->block_rounds));
+        block->since = reference->now;
+        sim_ticks start = serve(reference, queue, atomic_service(&package->atomics.rates, atomic_turns(&package->atomics.rates, packet->lanes[b], ATOMIC_NO_SWAP, 0)));
         schedule(reference, start, block_at_front, block);
     }
 }
@@ -1187,7 +1180,7 @@ static uint32_t cut_spans(struct reference *reference, const struct wave_op *op)
     return count;
 }
 
-/* An atomic's lanes by line; a block takes as many rounds as its most frequent address has lanes. */
+/* An atomic's lanes by line and block. */
 static uint32_t cut_lanes(struct reference *reference, const struct wave_op *op)
 {
     const struct package *package = reference->package;
@@ -1207,12 +1200,14 @@ static uint32_t cut_lanes(struct reference *reference, const struct wave_op *op)
         for (uint32_t byte = offset; byte < offset + op->element_bytes; byte++) {
             pieces[p].mask |= 1u << (byte >> package->sector_shift);
         }
-        uint8_t lanes = 0;
+        uint8_t on_one = 0;
         for (uint32_t j = 0; j <= i; j++) {
-            lanes = (uint8_t)(lanes + (op->lane_address[j] == address));
+            on_one = (uint8_t)(on_one + (op->lane_address[j] == address));
         }
-        uint8_t *rounds = &pieces[p].rounds[offset / package->atomics.rates.block_bytes];
-        *rounds = lanes > *rounds ? lanes : *rounds;
+        struct atomic_lanes *lanes = &pieces[p].lanes[offset / package->atomics.rates.block_bytes];
+        lanes->pieces = (uint8_t)(lanes->pieces + (lanes->all == 0 || address != op->lane_address[i - 1] + op->element_bytes));
+        lanes->all++;
+        lanes->on_one = on_one > lanes->on_one ? on_one : lanes->on_one;
     }
     return count;
 }
@@ -1230,18 +1225,12 @@ static uint32_t cut_atomic(struct reference *reference, const struct wave_op *op
         for (uint32_t s = 0; s < package->sectors; s++) {
             if (reference->pieces[i].mask >> s & 1u) {
                 uint32_t block = (s << package->sector_shift) / package->atomics.rates.block_bytes;
-                reference->pieces[i].rounds[block] = (uint8_t)(on_one ? op->lanes_active : 1);
+                uint8_t lanes = (uint8_t)(on_one ? op->lanes_active : 1);
+                reference->pieces[i].lanes[block] = (struct atomic_lanes){ .all = lanes, .on_one = lanes, .pieces = 1 };
             }
         }
     }
     return count;
-}
-
-/* Attempts of a compare-and-swap loop by `lanes` that race for one word: one wins a round. */
-static uint8_t cas_attempts(const struct chip_profile *profile, uint32_t lanes)
-{
-    double attempts = profile->atomic_cas_round_trips * lanes * (lanes + 1) / 2;
-    return (uint8_t)(attempts > 255 ? 255 : attempts);
 }
 
 /* ---- waves */
@@ -1319,7 +1308,8 @@ static void wave_continue(struct reference *reference, struct wave *wave)
 {
     fetch_next(reference, wave);
     const struct wave_op *op = &wave->op;
-    uint64_t allowed = op->kind == WAVE_END ? 0 : op->wait_outstanding == WAVE_NO_WAIT ? LOADS_MAX - 1 : op->wait_outstanding;
+    uint64_t allowed = op->kind == WAVE_END || wave->in_order ? 0 : op->wait_outstanding == WAVE_NO_WAIT ? LOADS_MAX - 1 : op->wait_outstanding;
+    wave->in_order = false;
     wave->waits_for = wave->loads > allowed ? wave->loads - allowed : 0;
     wave->waits_since = reference->now;
     if (wave->loads_done >= wave->waits_for) {
@@ -1444,12 +1434,19 @@ static void wave_stores(struct reference *reference, struct wave *wave)
     }
 }
 
+/* Release and acquire cost something: nothing of the wave may pass the operation. */
+static bool is_ordering(const struct package *package, const struct wave_op *op)
+{
+    return (op->atomic_flags & WAVE_ATOMIC_ACQ_REL) != 0 && package->atomic_release + package->atomic_acquire > 0;
+}
+
 static void wave_atomics(struct reference *reference, void *object)
 {
     struct wave *wave = object;
     const struct wave_op *op = &wave->op;
-    bool is_cas = (op->atomic_flags & WAVE_ATOMIC_CAS_LOOP) != 0;
-    bool returns = (op->atomic_flags & (WAVE_ATOMIC_RETURN | WAVE_ATOMIC_CAS_LOOP)) != 0;
+    bool is_ordered = is_ordering(reference->package, op);
+    bool returns = (op->atomic_flags & (WAVE_ATOMIC_RETURN | WAVE_ATOMIC_CAS_LOOP | WAVE_ATOMIC_CAS_ONCE)) != 0 || is_ordered;
+    wave->in_order = is_ordered;
     wave->unsent = cut_atomic(reference, op);
     reference->package->traffic.atomic_lanes += op->lane_count > 0 ? op->lane_count : op->lanes_active > 0 ? op->lanes_active : 1;
     for (uint32_t i = 0; i < wave->unsent; i++) {
@@ -1457,9 +1454,9 @@ static void wave_atomics(struct reference *reference, void *object)
         struct request *request = issue_line(reference, wave, REQUEST_ATOMIC, piece->line, piece->mask);
         request->type = (enum wave_atomic_type)op->atomic_type;
         request->load_op = returns ? wave->loads : NOT_A_LOAD;
-        for (int b = 0; b < ATOMIC_BLOCKS_MAX; b++) {
-            request->rounds[b] = is_cas ? cas_attempts(reference->package->profile, piece->rounds[b]) : piece->rounds[b];
-        }
+        request->swap = atomic_swap_of(op->atomic_flags);
+        request->is_ordered = is_ordered;
+        memcpy(request->lanes, piece->lanes, sizeof request->lanes);
     }
     if (returns) {
         wave->left[wave->loads % LOADS_MAX] = (uint16_t)wave->unsent;
@@ -1487,10 +1484,8 @@ static void wave_access(struct reference *reference, void *object)
         }
         break;
     case WAVE_ATOMIC:
-        if ((op->atomic_flags & WAVE_ATOMIC_ACQ_REL) != 0) {
-            const struct chip_profile *profile = reference->package->profile;
-            sim_ticks order = ticks_of_ns(profile->atomic_release_latency + profile->atomic_acquire_latency);
-            schedule(reference, reference->now + order, wave_atomics, wave);
+        if (is_ordering(reference->package, op)) {
+            schedule(reference, reference->now + reference->package->atomic_release, wave_atomics, wave);
         } else {
             wave_atomics(reference, wave);
         }
@@ -1642,8 +1637,24 @@ static void free_pools(struct reference *reference)
         free(reference->fill_blocks);
         reference->fill_blocks = next;
     }
+}
+
+/* Everything ever taken for the pools is free again. */
+static void refill_pools(struct reference *reference)
+{
     reference->free_requests = NULL;
+    for (struct block_of_requests *block = reference->request_blocks; block != NULL; block = block->next) {
+        for (size_t i = 0; i < sizeof block->request / sizeof *block->request; i++) {
+            free_request(reference, &block->request[i]);
+        }
+    }
     reference->free_fills = NULL;
+    for (struct block_of_fills *block = reference->fill_blocks; block != NULL; block = block->next) {
+        for (size_t i = 0; i < sizeof block->fill / sizeof *block->fill; i++) {
+            block->fill[i].next = reference->free_fills;
+            reference->free_fills = &block->fill[i];
+        }
+    }
 }
 
 void reference_destroy(struct reference *reference)
@@ -1691,7 +1702,7 @@ static void reset(struct reference *reference)
     memset(reference->channels, 0, package->channels * sizeof *reference->channels);
     memset(reference->arithmetic, 0, reference->arithmetic_count * sizeof *reference->arithmetic);
     memset(reference->fill_table, 0, sizeof(struct fill *) << FILL_TABLE_BITS);
-    free_pools(reference); /* a run that was stopped leaves requests under way */
+    refill_pools(reference); /* a run that was stopped leaves requests under way */
     reference->now = 0;
     reference->heap_count = 0;
     reference->sequence = 0;

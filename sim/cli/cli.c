@@ -10,7 +10,7 @@
 
 #define PROGRESS_AFTER_S 2.0
 
-enum { OPTION_JSON = 0x1000, OPTION_JOBS, OPTION_SEED, OPTION_QUIET, OPTION_ENGINE, OPTION_CHIP_ENGINE };
+enum { OPTION_JSON = 0x1000, OPTION_JOBS, OPTION_SEED, OPTION_QUIET, OPTION_ENGINE, OPTION_CHIP_ENGINE, OPTION_UNCERTAINTY };
 
 static const struct argp_option options[] = {
     { "device", 'd', "D[,D2...]", 0, "devices by name (reckon devices lists them) or profile file", 90 },
@@ -19,6 +19,8 @@ static const struct argp_option options[] = {
     { "seed", OPTION_SEED, "N", 0, "of every random stream (default 1); same seed, same bytes", 91 },
     { "engine", OPTION_ENGINE, "fluid|simgrid", 0, "flow engine of collectives (default fluid)", 91 },
     { "chip-engine", OPTION_CHIP_ENGINE, "fast|reference", 0, "engine of the chip model (default fast)", 91 },
+    { "uncertainty", OPTION_UNCERTAINTY, "N", 0,
+      "answer at N samples of the values that were not measured: median, 80% interval and what drives it", 91 },
     { "quiet", OPTION_QUIET, NULL, 0, "no progress on the terminal", 91 },
     { 0 },
 };
@@ -120,6 +122,12 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_CHIP_ENGINE:
         common->options.chip_reference = cli_choice(common, "--chip-engine", argument, chip_engines, 2) == 1;
+        return 0;
+    case OPTION_UNCERTAINTY:
+        if (!common->has_intervals) {
+            cli_usage_error(common, "--uncertainty: this command's answers have no intervals (predict, kernel and collective have)");
+        }
+        common->uncertainty = (uint32_t)cli_integer(common, "--uncertainty", argument, 8, 4096);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }

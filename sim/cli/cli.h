@@ -10,10 +10,12 @@
 int cmd_predict(int argc, char **argv);
 int cmd_kernel(int argc, char **argv);
 int cmd_atomics(int argc, char **argv);
+int cmd_power(int argc, char **argv);
 int cmd_validate(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_collective(int argc, char **argv);
 int cmd_calibrate(int argc, char **argv);
+int cmd_gemm(int argc, char **argv);
 
 #define CLI_DEVICES_MAX 16
 
@@ -21,6 +23,8 @@ struct cli_common {
     const char *command; /* "reckon predict", for messages */
     struct reckon_options options;
     bool json, quiet;
+    bool has_intervals;   /* the command takes --uncertainty */
+    uint32_t uncertainty; /* samples; 0: none */
     size_t device_count;
     char *devices[CLI_DEVICES_MAX]; /* owned: split from --device */
 };

@@ -15,15 +15,17 @@ enum { OPTION_OVER = 0x2000, OPTION_FIX, OPTION_SVG, OPTION_LATER };
 #define MOVES 0.01
 #define LEANS 0.02
 
-static const char doc[] = "Time of a kernel that adds to memory against what makes it slow, on one or more devices, before and "
-                          "after each fix, with the crossovers.\vVariables: rate (of violations), addresses (distinct "
-                          "ones: the kernel's naddr or rows), skew (Zipf's alpha), hot_share (of lookups on one row). LIST is "
-                          "a,b,c or first:last[:points].\nExample:\n  reckon atomics bounds_check/per_thread_atomic "
-                          "--over rate=0:0.2 --device mi350x,b200 --fix tree-reduction";
+static const char doc[] =
+    "Time of a kernel that adds to memory against what makes it slow, on one or more devices, before and "
+    "after each fix, with the crossovers.\vVariables: rate (of violations), addresses (distinct "
+    "ones: the kernel's naddr or rows), skew (Zipf's alpha), hot_share (of lookups on one row). LIST is "
+    "a,b,c or first:last[:points].\nExample:\n  reckon atomics bounds_check/per_thread_atomic "
+    "--over rate=0:0.2 --device mi350x,b200 --fix tree-reduction";
 
 static const struct argp_option options[] = {
     { "over", OPTION_OVER, "VARIABLE=LIST", 0, "rate, addresses, skew or hot_share, and its values", 1 },
-    { "fix", OPTION_FIX, "F[+F]", 0, "a curve more, with this fix; repeatable (reckon kernel --list names them)", 1 },
+    { "fix", OPTION_FIX, "F[+F]", 0,
+      "a curve more, with this fix; repeatable (reckon kernel --list names them)", 1 },
     { "svg", OPTION_SVG, "FILE", 0, "the curves as a picture", 1 },
     { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { "uncertainty", OPTION_LATER, "N", OPTION_HIDDEN, "", 1 },
@@ -55,7 +57,8 @@ static void take_word(struct arguments *arguments, const char *text)
     struct atomics_answer *answer = &arguments->answer;
     if (answer->suite == NULL) {
         if (strlen(text) >= sizeof arguments->name || strchr(text, '/') == NULL) {
-            cli_usage_error(&arguments->common, "'%s': a kernel is named SUITE/KERNEL (reckon kernel --list shows them)", text);
+            cli_usage_error(&arguments->common,
+                            "'%s': a kernel is named SUITE/KERNEL (reckon kernel --list shows them)", text);
         }
         strcpy(arguments->name, text);
         char *slash = strchr(arguments->name, '/');
@@ -69,7 +72,8 @@ static void take_word(struct arguments *arguments, const char *text)
         cli_usage_error(&arguments->common, "'%s': a parameter is given as k=v, a fix by --fix", text);
     }
     if (used + strlen(text) + 2 > sizeof arguments->params) {
-        cli_usage_error(&arguments->common, "'%.40s': more than %d bytes of parameters", text, PARAMS_CAPACITY);
+        cli_usage_error(&arguments->common, "'%.40s': more than %d bytes of parameters", text,
+                        PARAMS_CAPACITY);
     }
     snprintf(arguments->params + used, sizeof arguments->params - used, "%s%s", used > 0 ? ";" : "", text);
 }
@@ -84,7 +88,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_SVG: arguments->svg = argument; return 0;
     case OPTION_FIX:
         if (answer->curve_count == ATOMICS_CURVES_MAX) {
-            cli_usage_error(&arguments->common, "--fix '%s': more than %d fixes", argument, ATOMICS_CURVES_MAX - 1);
+            cli_usage_error(&arguments->common, "--fix '%s': more than %d fixes", argument,
+                            ATOMICS_CURVES_MAX - 1);
         }
         answer->fixes[answer->curve_count++] = argument;
         return 0;
@@ -108,15 +113,18 @@ static const struct variable *find_variable(struct arguments *arguments, const c
             return v;
         }
     }
-    cli_usage_error(&arguments->common, "--over '%s': must be one of rate, addresses, skew, hot_share", arguments->over);
+    cli_usage_error(&arguments->common, "--over '%s': must be one of rate, addresses, skew, hot_share",
+                    arguments->over);
 }
 
-static double read_value(struct arguments *arguments, const struct variable *variable, const char *text, char **end)
+static double read_value(struct arguments *arguments, const struct variable *variable, const char *text,
+                         char **end)
 {
     double value = strtod(text, end);
-    if (*end == text || !(value >= variable->min && value <= variable->max) || (variable->whole && value != floor(value))) {
-        cli_usage_error(&arguments->common, "--over '%s': at '%.20s' a %snumber from %g to %g is needed", arguments->over, text,
-                        variable->whole ? "whole " : "", variable->min, variable->max);
+    if (*end == text || !(value >= variable->min && value <= variable->max) ||
+        (variable->whole && value != floor(value))) {
+        cli_usage_error(&arguments->common, "--over '%s': at '%.20s' a %snumber from %g to %g is needed",
+                        arguments->over, text, variable->whole ? "whole " : "", variable->min, variable->max);
     }
     return value;
 }
@@ -131,21 +139,25 @@ static void add_value(struct arguments *arguments, double value)
         cli_usage_error(&arguments->common, "--over '%s': values must ascend", arguments->over);
     }
     if (answer->value_count == ATOMICS_VALUES_MAX) {
-        cli_usage_error(&arguments->common, "--over '%s': more than %d values", arguments->over, ATOMICS_VALUES_MAX);
+        cli_usage_error(&arguments->common, "--over '%s': more than %d values", arguments->over,
+                        ATOMICS_VALUES_MAX);
     }
     answer->values[answer->value_count++] = value;
 }
 
 /* Addresses go by equal factors, all others by equal steps. */
-static void add_range(struct arguments *arguments, const struct variable *variable, double first, double last, double points)
+static void add_range(struct arguments *arguments, const struct variable *variable, double first, double last,
+                      double points)
 {
     if (!(last > first) || !(points >= 2 && points <= ATOMICS_VALUES_MAX) || points != floor(points)) {
-        cli_usage_error(&arguments->common, "--over '%s': first:last[:points] needs first below last and 2 to %d points",
+        cli_usage_error(&arguments->common,
+                        "--over '%s': first:last[:points] needs first below last and 2 to %d points",
                         arguments->over, ATOMICS_VALUES_MAX);
     }
     for (int i = 0; i < (int)points; i++) {
         double share = i / (points - 1);
-        double value = variable->whole ? round(first * pow(last / first, share)) : first + share * (last - first);
+        double value = variable->whole ? round(first * pow(last / first, share))
+                                       : first + share * (last - first);
         add_value(arguments, i + 1 == (int)points ? last : value);
     }
 }
@@ -154,7 +166,8 @@ static void read_over(struct arguments *arguments)
 {
     const char *equals = arguments->over != NULL ? strchr(arguments->over, '=') : NULL;
     if (equals == NULL) {
-        cli_usage_error(&arguments->common, "--over is needed: VARIABLE=LIST, with rate, addresses, skew or hot_share");
+        cli_usage_error(&arguments->common,
+                        "--over is needed: VARIABLE=LIST, with rate, addresses, skew or hot_share");
     }
     const struct variable *variable = find_variable(arguments, equals);
     arguments->answer.variable = variable->name;
@@ -176,14 +189,17 @@ static void read_over(struct arguments *arguments)
         }
     }
     if (*end != '\0') {
-        cli_usage_error(&arguments->common, "--over '%s': '%s' is not understood: a,b,c or first:last[:points] is needed",
+        cli_usage_error(&arguments->common,
+                        "--over '%s': '%s' is not understood: a,b,c or first:last[:points] is needed",
                         arguments->over, end);
     }
     arguments->answer.logarithmic = variable->whole;
     size_t length = strlen(variable->parameter);
-    for (const char *at = arguments->params; at != NULL; at = strchr(at, ';') != NULL ? strchr(at, ';') + 1 : NULL) {
+    for (const char *at = arguments->params; at != NULL;
+         at = strchr(at, ';') != NULL ? strchr(at, ';') + 1 : NULL) {
         if (strncmp(at, variable->parameter, length) == 0 && at[length] == '=') {
-            cli_usage_error(&arguments->common, "parameter '%s' is given and varies too: leave it out", variable->parameter);
+            cli_usage_error(&arguments->common, "parameter '%s' is given and varies too: leave it out",
+                            variable->parameter);
         }
     }
 }
@@ -197,16 +213,18 @@ static char *point_params(const struct arguments *arguments, size_t curve, size_
     const struct atomics_answer *answer = &arguments->answer;
     bool zipf = strcmp(answer->variable, "skew") == 0 && strstr(arguments->params, "generator=") == NULL;
     char *text = NULL;
-    int length = asprintf(&text, "%s%s%s=%.15g%s%s%s", arguments->params, arguments->params[0] != '\0' ? ";" : "",
-                          answer->parameter, answer->values[value], zipf ? ";generator=zipf" : "",
-                          answer->fixes[curve] != NULL ? ";fix=" : "", answer->fixes[curve] != NULL ? answer->fixes[curve] : "");
+    int length = asprintf(&text, "%s%s%s=%.15g%s%s%s", arguments->params,
+                          arguments->params[0] != '\0' ? ";" : "", answer->parameter, answer->values[value],
+                          zipf ? ";generator=zipf" : "", answer->fixes[curve] != NULL ? ";fix=" : "",
+                          answer->fixes[curve] != NULL ? answer->fixes[curve] : "");
     SIM_ASSERT(length >= 0, "no memory for parameters");
     return text;
 }
 
 /* All points of a device at once over the session's workers, then one by one from its memo. */
-static enum sim_status price_device(struct arguments *arguments, struct reckon *reckon, const struct reckon_device *device,
-                                    struct atomics_device *out, struct sim_error *error)
+static enum sim_status price_device(struct arguments *arguments, struct reckon *reckon,
+                                    const struct reckon_device *device, struct atomics_device *out,
+                                    struct sim_error *error)
 {
     struct atomics_answer *answer = &arguments->answer;
     struct kernel_price_request requests[ATOMICS_CURVES_MAX * ATOMICS_VALUES_MAX] = { 0 };
@@ -214,15 +232,19 @@ static enum sim_status price_device(struct arguments *arguments, struct reckon *
     size_t count = answer->curve_count * answer->value_count;
     for (size_t i = 0; i < count; i++) {
         params[i] = point_params(arguments, i / answer->value_count, i % answer->value_count);
-        requests[i] = (struct kernel_price_request){ .suite = answer->suite, .kernel = answer->kernel, .params = params[i],
+        requests[i] = (struct kernel_price_request){ .suite = answer->suite,
+                                                     .kernel = answer->kernel,
+                                                     .params = params[i],
                                                      .cache = HARNESS_CACHE_PROGRAM };
     }
     enum sim_status status = session_price(reckon, device, requests, count, error);
     for (size_t i = 0; i < count; i++) {
-        struct reckon_kernel_request request = { .suite = answer->suite, .kernel = answer->kernel, .params = params[i] };
+        struct reckon_kernel_request request = { .suite = answer->suite,
+                                                 .kernel = answer->kernel,
+                                                 .params = params[i] };
         if (status == SIM_OK) {
-            status = reckon_kernel(reckon, device, &request, &out->kernels[i / answer->value_count][i % answer->value_count],
-                                   error);
+            status = reckon_kernel(reckon, device, &request,
+                                   &out->kernels[i / answer->value_count][i % answer->value_count], error);
         }
         free(params[i]);
     }
@@ -231,14 +253,16 @@ static enum sim_status price_device(struct arguments *arguments, struct reckon *
 
 /* ---- sensitivity */
 
-static enum sim_status price_with(struct arguments *arguments, struct reckon *reckon, struct reckon_device *device,
-                                  const char *key, double value, size_t at, double *us, struct sim_error *error)
+static enum sim_status price_with(struct arguments *arguments, struct reckon *reckon,
+                                  struct reckon_device *device, const char *key, double value, size_t at,
+                                  double *us, struct sim_error *error)
 {
     struct chip_profile *chip = reckon_device_chip_edit(device);
     enum chip_number index;
     double *number = chip_profile_number(chip, key, &index), old = *number;
     char *params = point_params(arguments, 0, at);
-    struct reckon_kernel_request request = { .suite = arguments->answer.suite, .kernel = arguments->answer.kernel,
+    struct reckon_kernel_request request = { .suite = arguments->answer.suite,
+                                             .kernel = arguments->answer.kernel,
                                              .params = params };
     struct reckon_kernel *kernel = NULL;
     *number = value;
@@ -255,20 +279,23 @@ static enum sim_status price_with(struct arguments *arguments, struct reckon *re
 }
 
 /* Values of the atomic unit that nobody has published, where the kernel leans on atomics: its time at their low and high. */
-static enum sim_status find_sensitivity(struct arguments *arguments, struct reckon *reckon, struct reckon_device *device,
-                                        struct atomics_device *out, struct sim_error *error)
+static enum sim_status find_sensitivity(struct arguments *arguments, struct reckon *reckon,
+                                        struct reckon_device *device, struct atomics_device *out,
+                                        struct sim_error *error)
 {
     const struct chip_profile *chip = reckon_device_chip(device);
     const struct atomics_answer *answer = &arguments->answer;
     for (size_t v = 1; v < answer->value_count; v++) { /* where atomics hold most time */
         const struct reckon_kernel *const *plain = (const struct reckon_kernel *const *)out->kernels[0];
         bool more = plain[v]->time_us * plain[v]->result.stack[KERNEL_STAGE_ATOMIC] >
-                    plain[out->sensitive_at]->time_us * plain[out->sensitive_at]->result.stack[KERNEL_STAGE_ATOMIC];
+                    plain[out->sensitive_at]->time_us *
+                        plain[out->sensitive_at]->result.stack[KERNEL_STAGE_ATOMIC];
         out->sensitive_at = more ? v : out->sensitive_at;
     }
     const struct reckon_kernel *kernel = out->kernels[0][out->sensitive_at];
     enum sim_status status = SIM_OK;
-    for (int i = 0; i < CHIP_NUMBERS && kernel->result.stack[KERNEL_STAGE_ATOMIC] >= LEANS && status == SIM_OK; i++) {
+    for (int i = 0;
+         i < CHIP_NUMBERS && kernel->result.stack[KERNEL_STAGE_ATOMIC] >= LEANS && status == SIM_OK; i++) {
         const char *key = chip_number_key((enum chip_number)i);
         const struct profile_value_meta *meta = &chip->meta[i];
         if (strncmp(key, "atomic.", 7) != 0 || meta->kind != PROFILE_ASSUMED || meta->low >= meta->high ||
@@ -277,14 +304,19 @@ static enum sim_status find_sensitivity(struct arguments *arguments, struct reck
         }
         struct atomics_sensitivity *s = &out->sensitivity[out->sensitivity_count];
         enum chip_number index;
-        *s = (struct atomics_sensitivity){ .key = key, .unit = chip_number_unit((enum chip_number)i), .low = meta->low,
+        *s = (struct atomics_sensitivity){ .key = key,
+                                           .unit = chip_number_unit((enum chip_number)i),
+                                           .low = meta->low,
                                            .high = meta->high,
-                                           .value = *chip_profile_number(reckon_device_chip_edit(device), key, &index) };
+                                           .value = *chip_profile_number(reckon_device_chip_edit(device), key,
+                                                                         &index) };
         status = price_with(arguments, reckon, device, key, meta->low, out->sensitive_at, &s->us_low, error);
         if (status == SIM_OK) {
-            status = price_with(arguments, reckon, device, key, meta->high, out->sensitive_at, &s->us_high, error);
+            status = price_with(arguments, reckon, device, key, meta->high, out->sensitive_at, &s->us_high,
+                                error);
         }
-        bool moves = fabs(s->us_low / kernel->time_us - 1) > MOVES || fabs(s->us_high / kernel->time_us - 1) > MOVES;
+        bool moves = fabs(s->us_low / kernel->time_us - 1) > MOVES ||
+                     fabs(s->us_high / kernel->time_us - 1) > MOVES;
         out->sensitivity_count += moves;
     }
     return status;
@@ -312,14 +344,16 @@ int cmd_atomics(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "SUITE/KERNEL k=v...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } }, .answer = { .curve_count = 1 } };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } },
+                                   .answer = { .curve_count = 1 } };
     struct atomics_answer *answer = &arguments.answer;
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     struct sim_error error = { 0 };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     if (answer->suite == NULL) {
-        cli_usage_error(&arguments.common, "a kernel SUITE/KERNEL is needed (reckon kernel --list shows them)");
+        cli_usage_error(&arguments.common,
+                        "a kernel SUITE/KERNEL is needed (reckon kernel --list shows them)");
     }
     answer->params = arguments.params;
     read_over(&arguments);

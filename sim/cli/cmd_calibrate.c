@@ -2,14 +2,21 @@
 #include "calib/accuracy.h"
 #include "calib/calibrate.h"
 #include "calib/workers.h"
+#include "reports/accuracy_page.h"
 #include "sim/cli/cli.h"
+#include "sim/core/data_path.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { OPTION_RUN = 0x2000, OPTION_FROM, OPTION_BASE, OPTION_FIT, OPTION_ACCURACY };
+#define MICRO_FOLDER_DEFAULT "micro-results"
+#define WORST_ROWS 10 /* of a report on one device */
+
+enum { OPTION_RUN = 0x2000, OPTION_FROM, OPTION_BASE, OPTION_FIT, OPTION_ACCURACY, OPTION_ALSO, OPTION_HTML };
 
 static const char doc[] =
     "Fit numbers of a device profile to measured rows, or report how far predictions are from all of them. "
@@ -24,11 +31,14 @@ static const char doc[] =
 static const struct argp_option options[] = {
     { "from", OPTION_FROM, "DIR|CSV...", 0, "measured tables; more may follow as arguments", 1 },
     { "base", OPTION_BASE, "PROFILE", 0, "device to start from, by name or file", 1 },
-    { "fit", OPTION_FIT, "FIT.json", 0, "free values and their rows", 1 },
+    { "fit", OPTION_FIT, "FIT.json", 0, "free values and their rows (default: calib/fits/NAME.json, NAME_micro.json for microkernels)", 1 },
     { "output", 'o', "FILE", 0, "where the profile (or the report) goes", 1 },
     { "accuracy", OPTION_ACCURACY, "DIR", 0, "no fit: predict every row of DIR, those of the fit file apart",
       1 },
-    { "run", OPTION_RUN, NULL, 0, "measure on the GPU of this machine first (not there yet)", 1 },
+    { "also", OPTION_ALSO, "DEVICE=DIR", 0, "with --accuracy: another device and its tables (may be given again)", 1 },
+    { "html", OPTION_HTML, "FILE", 0, "with --accuracy: the report as a page with plots", 1 },
+    { "run", OPTION_RUN, "DIR", OPTION_ARG_OPTIONAL,
+      "build and run the microkernels on the GPU of this machine, results to DIR (" MICRO_FOLDER_DEFAULT "), then fit to them", 1 },
     { 0 },
 };
 
@@ -36,7 +46,11 @@ struct arguments {
     struct cli_common common;
     const char **from; /* [argc] */
     size_t from_count;
-    const char *base, *fit, *output, *accuracy;
+    const char *base, *fit, *output, *accuracy, *run, *html;
+    const char *also[CLI_DEVICES_MAX]; /* DIR of common.devices[1 + i] */
+    char *also_names[CLI_DEVICES_MAX]; /* handed to common.devices */
+    size_t also_count;
+    char default_fit[DATA_PATH_CAPACITY];
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -50,12 +64,18 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_FIT: arguments->fit = argument; return 0;
     case 'o': arguments->output = argument; return 0;
     case OPTION_ACCURACY: arguments->accuracy = argument; return 0;
-    case OPTION_RUN:
-        fprintf(stderr,
-                "%s: --run needs a GPU and the kernels that measure it, which are not built yet; --from "
-                "takes stored tables\n",
-                arguments->common.command);
-        exit(2);
+    case OPTION_HTML: arguments->html = argument; return 0;
+    case OPTION_ALSO: {
+        const char *equals = strchr(argument, '=');
+        if (equals == NULL || equals == argument || equals[1] == '\0' || arguments->also_count + 1 == CLI_DEVICES_MAX) {
+            cli_usage_error(&arguments->common, "--also '%s': DEVICE=DIR is needed, at most %d times", argument,
+                            CLI_DEVICES_MAX - 1);
+        }
+        arguments->also_names[arguments->also_count] = strndup(argument, (size_t)(equals - argument));
+        arguments->also[arguments->also_count++] = equals + 1;
+        return 0;
+    }
+    case OPTION_RUN: arguments->run = argument != NULL ? argument : MICRO_FOLDER_DEFAULT; return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -133,6 +153,53 @@ static void print_rows(const struct calibration *calibration)
            solution->heeding, solution->row_count * solution->value_count);
 }
 
+/* ---- measuring */
+
+/* Build and run the microkernels; their script says in one line what is missing. */
+static int run_microkernels(const struct arguments *arguments)
+{
+    char script[DATA_PATH_CAPACITY];
+    int state = 0;
+    snprintf(script, sizeof script, "%s/calib/microkernels/run.sh", data_path_root());
+    if (access(script, R_OK) != 0) {
+        fprintf(stderr, "%s: %s: %s\n", arguments->common.command, script, strerror(errno));
+        return 1;
+    }
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        execlp("sh", "sh", script, arguments->run, (char *)NULL);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &state, 0) != child || !WIFEXITED(state)) {
+        fprintf(stderr, "%s: the microkernels did not run to their end\n", arguments->common.command);
+        return 2;
+    }
+    return WEXITSTATUS(state) == 3 ? 0 : WEXITSTATUS(state); /* 3: rows that failed their check are refused where a fit takes them */
+}
+
+static bool has_json_lines(const char *path)
+{
+    char micro[DATA_PATH_CAPACITY];
+    size_t length = strlen(path);
+    snprintf(micro, sizeof micro, "%s/micro.jsonl", path);
+    return access(micro, R_OK) == 0 || (length > 6 && strcmp(path + length - 6, ".jsonl") == 0);
+}
+
+/* calib/fits has a file a device, and one for the rows of its microkernels. */
+static void choose_fit(struct arguments *arguments, const struct reckon_device *device)
+{
+    bool micro = false;
+    for (size_t i = 0; i < arguments->from_count; i++) {
+        micro = micro || has_json_lines(arguments->from[i]);
+    }
+    if (arguments->fit == NULL) {
+        snprintf(arguments->default_fit, sizeof arguments->default_fit, "%s/calib/fits/%s%s.json", data_path_root(),
+                 reckon_device_chip(device)->name, micro ? "_micro" : "");
+        arguments->fit = arguments->default_fit;
+    }
+}
+
 /* ---- the two tasks */
 
 static int run_fit(struct arguments *arguments)
@@ -161,35 +228,67 @@ static int run_fit(struct arguments *arguments)
     return 0;
 }
 
-static enum sim_status write_report(const struct accuracy *accuracy, const char *path,
-                                    struct sim_error *error)
+struct report { /* of the devices of one --accuracy */
+    size_t count;
+    struct accuracy accuracy[CLI_DEVICES_MAX];
+    const char *tables[CLI_DEVICES_MAX];
+    struct reckon_device *const *devices;
+};
+
+static void write_markdown(const struct report *report, size_t worst, FILE *out)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        fprintf(out, "%s", i > 0 ? "\n" : "");
+        accuracy_write(&report->accuracy[i], reckon_device_chip(report->devices[i]), worst, out);
+    }
+}
+
+static void write_page(const struct report *report, size_t unused, FILE *out)
+{
+    struct accuracy_section sections[CLI_DEVICES_MAX];
+    (void)unused;
+    for (size_t i = 0; i < report->count; i++) {
+        sections[i] = (struct accuracy_section){ report->accuracy[i].validation, report->accuracy[i].fitted,
+                                                 reckon_device_chip(report->devices[i]), report->tables[i] };
+    }
+    accuracy_page_write(sections, report->count, out);
+}
+
+static enum sim_status write_file(const struct report *report, const char *path,
+                                  void (*write)(const struct report *, size_t, FILE *), struct sim_error *error)
 {
     FILE *file = fopen(path, "w");
     if (file == NULL) {
         return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
     }
-    accuracy_write(accuracy, 5, file);
+    write(report, WORST_ROWS, file);
     return fclose(file) == 0 ? SIM_OK : sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
 }
 
-static int run_accuracy(struct arguments *arguments, struct reckon *reckon,
-                        const struct reckon_device *device)
+static int run_accuracy(struct arguments *arguments, struct reckon *reckon, struct reckon_device *const *devices)
 {
     struct fit_file fit = { 0 };
-    struct accuracy accuracy = { 0 };
+    struct report report = { .devices = devices };
     struct sim_error error = { 0 };
     enum sim_status status = arguments->fit != NULL ? fit_file_read(arguments->fit, &fit, &error) : SIM_OK;
-    if (status == SIM_OK) {
-        status = accuracy_measure(reckon, device, workers_jobs(arguments->common.options.jobs), arguments->accuracy,
-                                  arguments->fit != NULL ? &fit : NULL, &accuracy, &error);
+    for (size_t i = 0; status == SIM_OK && i <= arguments->also_count; i++) {
+        report.tables[i] = i == 0 ? arguments->accuracy : arguments->also[i - 1];
+        status = accuracy_measure(reckon, devices[i], workers_jobs(arguments->common.options.jobs), report.tables[i],
+                                  i == 0 && arguments->fit != NULL ? &fit : NULL, &report.accuracy[i], &error);
+        report.count += status == SIM_OK;
     }
     if (status == SIM_OK && arguments->output != NULL) {
-        status = write_report(&accuracy, arguments->output, &error);
+        status = write_file(&report, arguments->output, write_markdown, &error);
+    }
+    if (status == SIM_OK && arguments->html != NULL) {
+        status = write_file(&report, arguments->html, write_page, &error);
     }
     if (status == SIM_OK) {
-        accuracy_write(&accuracy, 0, stdout);
+        write_markdown(&report, 0, stdout);
     }
-    accuracy_finish(&accuracy);
+    for (size_t i = 0; i < report.count; i++) {
+        accuracy_finish(&report.accuracy[i]);
+    }
     fit_file_finish(&fit);
     return status == SIM_OK ? 0 : cli_fail(&arguments->common, &error);
 }
@@ -206,15 +305,20 @@ static void check_arguments(const struct arguments *arguments)
     if (arguments->accuracy != NULL && arguments->from_count > 0) {
         cli_usage_error(common, "--from and --accuracy are two tasks: give one");
     }
+    if (arguments->accuracy == NULL && (arguments->also_count > 0 || arguments->html != NULL)) {
+        cli_usage_error(common, "--also and --html belong to --accuracy");
+    }
     if (arguments->accuracy != NULL && common->json) {
         cli_usage_error(common, "--accuracy has no JSON form; reckon validate --json gives the rows");
     }
-    if (arguments->accuracy == NULL &&
-        (arguments->from_count == 0 || arguments->fit == NULL || arguments->output == NULL)) {
-        cli_usage_error(common, "%s is needed",
-                        arguments->from_count == 0 ? "--from CSV (measured tables)"
-                        : arguments->fit == NULL   ? "--fit FIT.json (free values and rows)"
-                                                   : "-o FILE (the fitted profile)");
+    if (arguments->run != NULL && (arguments->accuracy != NULL || arguments->from_count > 0)) {
+        cli_usage_error(common, "--run measures by itself: give no --from or --accuracy with it");
+    }
+    if (arguments->accuracy == NULL && arguments->run == NULL && arguments->from_count == 0) {
+        cli_usage_error(common, "--from CSV (measured tables) or --run (measure here) is needed");
+    }
+    if (arguments->accuracy == NULL && arguments->output == NULL) {
+        cli_usage_error(common, "-o FILE (the fitted profile) is needed");
     }
 }
 
@@ -230,9 +334,19 @@ int cmd_calibrate(int argc, char **argv)
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     check_arguments(&arguments);
     arguments.common.devices[arguments.common.device_count++] = strdup(arguments.base);
+    for (size_t i = 0; i < arguments.also_count; i++) {
+        arguments.common.devices[arguments.common.device_count++] = arguments.also_names[i];
+    }
     int code = cli_open(&arguments.common, NULL, &reckon, devices);
+    if (code == 0 && arguments.run != NULL) {
+        code = run_microkernels(&arguments);
+        arguments.from[arguments.from_count++] = arguments.run;
+    }
+    if (code == 0 && arguments.accuracy == NULL) {
+        choose_fit(&arguments, devices[0]);
+    }
     if (code == 0) {
-        code = arguments.accuracy != NULL ? run_accuracy(&arguments, reckon, devices[0])
+        code = arguments.accuracy != NULL ? run_accuracy(&arguments, reckon, devices)
                                           : run_fit(&arguments);
     }
     cli_close(&arguments.common, reckon, devices);

@@ -2,6 +2,7 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/collective_curve.h"
 #include "sim/cli/print_collective.h"
+#include "sim/step/uncertainty.h"
 #include "sim/core/chip_profile.h"
 #include "sim/core/data_path.h"
 #include "sim/core/rng.h"
@@ -77,6 +78,7 @@ struct arguments {
     size_t fix_count, set_count;
     bool explicit_flows;
     double *split; /* owned; [ranks][ranks] */
+    struct reckon_doubts *doubts; /* owned */
 };
 
 /* "1048576", "256MiB", "1.5 GB": decimal units are powers of ten, binary ones of two. NaN when it is neither. */
@@ -508,6 +510,26 @@ static enum sim_status write_files(const struct arguments *arguments, const stru
     return status;
 }
 
+/* With doubt the time is the median of the samples; its parts stay those at the node's own numbers. */
+static enum sim_status add_doubts(struct arguments *arguments, struct node_profile *node, struct collective_answer *answer,
+                                  struct sim_error *error)
+{
+    enum sim_status status = uncertainty_collective(arguments->common.options.seed, node, &answer->request, &answer->result,
+                                                    engine_of(arguments), arguments->common.uncertainty, &arguments->doubts,
+                                                    error);
+    if (status == SIM_OK) {
+        const struct reckon_interval *time = &arguments->doubts->time[0];
+        answer->result.algbw_gbs *= answer->result.time_us / time->median;
+        answer->result.busbw_gbs *= answer->result.time_us / time->median;
+        answer->result.time_us = time->median;
+        answer->has_interval = true;
+        answer->low_us = time->low;
+        answer->high_us = time->high;
+        answer->doubts = arguments->doubts;
+    }
+    return status;
+}
+
 static enum sim_status answer_node(struct arguments *arguments, struct node_profile *node,
                                    struct collective_answer *answer, struct sim_error *error)
 {
@@ -549,6 +571,9 @@ static enum sim_status answer_node(struct arguments *arguments, struct node_prof
         answer->has_interval = collective_interval(node, &answer->request, &answer->result,
                                                    FABRIC_ENGINE_FLUID, &answer->low_us, &answer->high_us);
         answer->units_taken = units_of(chip, &answer->result);
+        status = arguments->common.uncertainty > 0 ? add_doubts(arguments, node, answer, error) : SIM_OK;
+    }
+    if (status == SIM_OK) {
         answer->unit_count = chip_unit_count(chip);
         answer->harness = arguments->harness;
         answer->called_us = fabric_called_us(&harness, CALLS, answer->result.time_us);
@@ -582,7 +607,7 @@ static enum sim_status answer_platform(struct arguments *arguments, struct colle
 
 int cmd_collective(int argc, char **argv)
 {
-    struct arguments arguments = { .common = { .command = "reckon collective" }, .nodes = 1 };
+    struct arguments arguments = { .common = { .command = "reckon collective", .has_intervals = true }, .nodes = 1 };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     check_arguments(&arguments);
     struct node_profile *node = NULL;
@@ -612,6 +637,7 @@ int cmd_collective(int argc, char **argv)
     } else {
         collective_print_text(&answer);
     }
+    reckon_doubts_free(arguments.doubts);
     node_profile_destroy(node);
     free(arguments.split);
     cli_common_finish(&arguments.common);

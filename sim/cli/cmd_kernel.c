@@ -1,5 +1,6 @@
 /* reckon kernel SUITE/KERNEL k=v ... */
 #include "sim/cli/cli.h"
+#include "sim/cli/print_doubts.h"
 #include "workloads/kernels/fix.h"
 #include "workloads/kernels/kernel.h"
 #include <math.h>
@@ -23,7 +24,6 @@ static const struct argp_option options[] = {
     { "list", OPTION_LIST, NULL, 0, "list the kernels and their parameters", 1 },
     { "fix", OPTION_FIX, "F", 0, "a repair of the kernel (may be given again); --list names those each kernel takes", 1 },
     { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
-    { "uncertainty", OPTION_LATER, "N", OPTION_HIDDEN, "", 1 },
     { 0 },
 };
 
@@ -72,7 +72,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_LIST: arguments->list = true; return 0;
     case OPTION_FIX: cli_add_fix(&arguments->common, arguments->fixes, sizeof arguments->fixes, argument); return 0;
     case OPTION_LATER:
-        fprintf(stderr, "%s: --html and --uncertainty are not there yet\n", arguments->common.command);
+        fprintf(stderr, "%s: --html is not there yet\n", arguments->common.command);
         exit(2);
     case OPTION_CACHE:
         arguments->request.cache = (enum reckon_cache)(
@@ -196,27 +196,63 @@ static void print_text(struct reckon_kernel *const *kernels, size_t count)
     print_notes(kernels, count);
 }
 
-static void print_json(struct reckon_kernel *const *kernels, size_t count)
+static struct json *answer_json(const struct reckon_kernel *kernel, const struct reckon_doubts *doubts, size_t d)
+{
+    struct json *object = reckon_kernel_json(kernel);
+    if (doubts != NULL) {
+        json_set(object, "uncertainty", doubts_json(doubts, d));
+    }
+    return object;
+}
+
+static void print_json(struct reckon_kernel *const *kernels, size_t count, const struct reckon_doubts *doubts)
 {
     if (count == 1) {
-        cli_print_json(reckon_kernel_json(kernels[0]));
+        cli_print_json(answer_json(kernels[0], doubts, 0));
         return;
     }
     struct json *list = json_new_array();
     for (size_t i = 0; i < count; i++) {
-        json_append(list, reckon_kernel_json(kernels[i]));
+        json_append(list, answer_json(kernels[i], doubts, i));
     }
     cli_print_json(list);
+}
+
+/* With doubt the answer is the median; its parts stay those at the profile's own values. */
+static enum sim_status add_doubts(struct arguments *arguments, struct reckon *reckon, struct reckon_device *const *devices,
+                                  struct reckon_kernel *const *kernels, struct reckon_doubts **doubts, struct sim_error *error)
+{
+    size_t count = arguments->common.device_count;
+    enum sim_status status = reckon_kernel_doubts(reckon, devices, count, &arguments->request, arguments->common.uncertainty,
+                                                  doubts, error);
+    for (size_t i = 0; status == SIM_OK && i < count && kernels[i]->time_us > 0; i++) {
+        const struct reckon_interval *time = &(*doubts)->time[i];
+        kernels[i]->tflops *= kernels[i]->time_us / time->median;
+        kernels[i]->time_us = time->median;
+        kernels[i]->time_us_low = time->low;
+        kernels[i]->time_us_high = time->high;
+    }
+    return status;
+}
+
+static void print_doubts_text(struct reckon_kernel *const *kernels, const struct reckon_doubts *doubts)
+{
+    const char *names[CLI_DEVICES_MAX];
+    for (size_t i = 0; i < doubts->device_count; i++) {
+        names[i] = kernels[i]->device;
+    }
+    print_doubts(doubts, names, kernels[0]->time_us > 0 ? "us" : kernels[0]->unit);
 }
 
 int cmd_kernel(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "SUITE/KERNEL k=v...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } } };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_intervals = true } };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     struct reckon_kernel *kernels[CLI_DEVICES_MAX] = { 0 };
+    struct reckon_doubts *doubts = NULL;
     struct sim_error error = { 0 };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     if (arguments.list) {
@@ -237,9 +273,19 @@ int cmd_kernel(int argc, char **argv)
             code = cli_fail(&arguments.common, &error);
         }
     }
-    if (code == 0) {
-        (arguments.common.json ? print_json : print_text)(kernels, arguments.common.device_count);
+    if (code == 0 && arguments.common.uncertainty > 0 &&
+        add_doubts(&arguments, reckon, devices, kernels, &doubts, &error) != SIM_OK) {
+        code = cli_fail(&arguments.common, &error);
     }
+    if (code == 0 && arguments.common.json) {
+        print_json(kernels, arguments.common.device_count, doubts);
+    } else if (code == 0) {
+        print_text(kernels, arguments.common.device_count);
+        if (doubts != NULL) {
+            print_doubts_text(kernels, doubts);
+        }
+    }
+    reckon_doubts_free(doubts);
     for (size_t i = 0; i < CLI_DEVICES_MAX; i++) {
         reckon_kernel_free(kernels[i]);
     }

@@ -1,5 +1,6 @@
 /* reckon predict INPUT... : reads the trace or the model, asks for a prediction per device, prints (print_predict.c). */
 #include "sim/cli/cli.h"
+#include "sim/cli/print_doubts.h"
 #include "sim/cli/print_predict.h"
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +42,6 @@ static const struct argp_option options[] = {
     { "fix", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { "perfetto", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
-    { "uncertainty", OPTION_LATER, "N", OPTION_HIDDEN, "", 1 },
     { 0 },
 };
 
@@ -79,7 +79,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->print.top = (size_t)cli_integer(common, "--top", argument, 0, 100000);
         return 0;
     case OPTION_LATER:
-        fprintf(stderr, "%s: --fix, --html, --perfetto and --uncertainty are not there yet\n",
+        fprintf(stderr, "%s: --fix, --html and --perfetto are not there yet\n",
                 common->command);
         exit(2);
     case ARGP_KEY_ARG: arguments->paths[arguments->path_count++] = argument; return 0;
@@ -87,17 +87,58 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-static void print_json(struct reckon_prediction *const *predictions, size_t count)
+static struct json *answer_json(const struct reckon_prediction *prediction, const struct reckon_doubts *doubts, size_t d)
+{
+    struct json *object = reckon_prediction_json(prediction);
+    if (doubts != NULL) {
+        json_set(object, "uncertainty", doubts_json(doubts, d));
+    }
+    return object;
+}
+
+static void print_json(struct reckon_prediction *const *predictions, size_t count, const struct reckon_doubts *doubts)
 {
     if (count == 1) {
-        cli_print_json(reckon_prediction_json(predictions[0]));
+        cli_print_json(answer_json(predictions[0], doubts, 0));
         return;
     }
     struct json *list = json_new_array();
     for (size_t i = 0; i < count; i++) {
-        json_append(list, reckon_prediction_json(predictions[i]));
+        json_append(list, answer_json(predictions[i], doubts, i));
     }
     cli_print_json(list);
+}
+
+/* With doubt the answer is the median; its parts stay those at the profile's own values. */
+static enum sim_status add_doubts(struct arguments *arguments, struct reckon *reckon, struct reckon_device *const *devices,
+                                  struct reckon_prediction *const *predictions, struct reckon_doubts **doubts,
+                                  struct sim_error *error)
+{
+    size_t count = arguments->common.device_count;
+    for (size_t i = 0; i < count; i++) {
+        if (predictions[i]->fits_known && !predictions[i]->fits) {
+            return SIM_OK; /* no time, no doubt about it */
+        }
+    }
+    enum sim_status status = reckon_predict_doubts(reckon, devices, count, &arguments->request, arguments->common.uncertainty,
+                                                   doubts, error);
+    for (size_t i = 0; status == SIM_OK && i < count; i++) {
+        const struct reckon_interval *time = &(*doubts)->time[i];
+        predictions[i]->examples_per_s *= predictions[i]->step_ms / time->median;
+        predictions[i]->step_ms = time->median;
+        predictions[i]->step_ms_low = time->low;
+        predictions[i]->step_ms_high = time->high;
+    }
+    return status;
+}
+
+static void print_doubts_text(struct reckon_prediction *const *predictions, const struct reckon_doubts *doubts)
+{
+    const char *names[CLI_DEVICES_MAX];
+    for (size_t i = 0; i < doubts->device_count; i++) {
+        names[i] = predictions[i]->device;
+    }
+    print_doubts(doubts, names, "ms");
 }
 
 /* The trace at another batch; the recorded one is --batch. */
@@ -150,6 +191,7 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
 {
     struct reckon_prediction *predictions[CLI_DEVICES_MAX] = { 0 };
     struct graph *graph = NULL;
+    struct reckon_doubts *doubts = NULL;
     struct sim_error error = { 0 };
     int code = 0;
     size_t count = arguments->common.device_count;
@@ -167,11 +209,19 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
             code = cli_fail(&arguments->common, &error);
         }
     }
+    if (code == 0 && arguments->common.uncertainty > 0 &&
+        add_doubts(arguments, reckon, devices, predictions, &doubts, &error) != SIM_OK) {
+        code = cli_fail(&arguments->common, &error);
+    }
     if (code == 0 && arguments->common.json) {
-        print_json(predictions, count);
+        print_json(predictions, count, doubts);
     } else if (code == 0) {
         print_predict(predictions, count, &arguments->print);
+        if (doubts != NULL) {
+            print_doubts_text(predictions, doubts);
+        }
     }
+    reckon_doubts_free(doubts);
     code = code == 0 ? report_unfit(arguments, predictions, count) : code;
     for (size_t i = 0; i < count; i++) {
         reckon_prediction_free(predictions[i]);
@@ -184,7 +234,7 @@ int cmd_predict(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "INPUT...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } },
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_intervals = true },
                                    .print = { .top = 15 } };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];

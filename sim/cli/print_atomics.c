@@ -54,8 +54,8 @@ size_t atomics_crossings(const struct atomics_answer *answer, const double *a, c
 }
 
 /* "pays from rate 0.012 up", for any number of crossings. `verb` in the third person. */
-static void crossing_text(const struct atomics_answer *answer, const double *a, const double *b, const char *verb,
-                          char *text, size_t capacity)
+static void crossing_text(const struct atomics_answer *answer, const double *a, const double *b,
+                          const char *verb, char *text, size_t capacity)
 {
     double at[ATOMICS_VALUES_MAX];
     bool below;
@@ -69,11 +69,14 @@ static void crossing_text(const struct atomics_answer *answer, const double *a, 
         bool starts = below == (i % 2 == 1); /* b falls below a here */
         int written = 0;
         if (starts) {
-            written = snprintf(text + used, capacity - used, "%sfrom %s %.3g", i > 1 ? " and " : "", answer->variable, at[i]);
-            written += i + 1 == count ? snprintf(text + used + written, capacity - used - (size_t)written, " up") : 0;
+            written = snprintf(text + used, capacity - used, "%sfrom %s %.3g", i > 1 ? " and " : "",
+                               answer->variable, at[i]);
+            written += i + 1 == count
+                           ? snprintf(text + used + written, capacity - used - (size_t)written, " up")
+                           : 0;
         } else {
-            written = snprintf(text + used, capacity - used, i == 0 ? "up to %s %.3g" : " up to %s %.3g", answer->variable,
-                               at[i]);
+            written = snprintf(text + used, capacity - used, i == 0 ? "up to %s %.3g" : " up to %s %.3g",
+                               answer->variable, at[i]);
         }
         used += (size_t)written;
     }
@@ -87,7 +90,8 @@ static void print_times(const struct atomics_answer *answer)
     for (size_t d = 0; d < answer->device_count; d++) {
         for (size_t c = 0; c < answer->curve_count; c++) {
             char head[48];
-            snprintf(head, sizeof head, "%s%s%s", device_name(answer, d), c > 0 ? " " : "", c > 0 ? fix_name(answer, c) : "");
+            snprintf(head, sizeof head, "%s%s%s", device_name(answer, d), c > 0 ? " " : "",
+                     c > 0 ? fix_name(answer, c) : "");
             printf(" %22.22s", head);
         }
     }
@@ -142,8 +146,8 @@ static void print_crossings(const struct atomics_answer *answer)
             times_of(answer, 0, c, plain);
             times_of(answer, d, c, other);
             crossing_text(answer, plain, other, "is faster", text, sizeof text);
-            printf("  %s against %s, %s: %s %s\n", device_name(answer, d), device_name(answer, 0), fix_name(answer, c),
-                   device_name(answer, d), text);
+            printf("  %s against %s, %s: %s %s\n", device_name(answer, d), device_name(answer, 0),
+                   fix_name(answer, c), device_name(answer, d), text);
         }
     }
 }
@@ -154,18 +158,19 @@ static void print_sensitivity(const struct atomics_answer *answer)
         const struct atomics_device *device = &answer->devices[d];
         for (size_t i = 0; i < device->sensitivity_count; i++) {
             const struct atomics_sensitivity *s = &device->sensitivity[i];
-            printf("%s%s: %s is not published: %g %s assumed, %g to %g would make %s=%g take %.4g to %.4g us (%.4g)\n",
-                   d + i == 0 || i == 0 ? "\n" : "", device_name(answer, d), s->key, s->value, s->unit, s->low, s->high,
-                   answer->parameter, answer->values[device->sensitive_at], s->us_low, s->us_high,
-                   time_of(answer, d, 0, device->sensitive_at));
+            printf("%s%s: %s is not published: %g %s assumed, %g to %g would make %s=%g take %.4g to %.4g us "
+                   "(%.4g)\n",
+                   d + i == 0 || i == 0 ? "\n" : "", device_name(answer, d), s->key, s->value, s->unit,
+                   s->low, s->high, answer->parameter, answer->values[device->sensitive_at], s->us_low,
+                   s->us_high, time_of(answer, d, 0, device->sensitive_at));
         }
     }
 }
 
 void print_atomics_text(const struct atomics_answer *answer)
 {
-    printf("%s/%s%s%s over %s, device time alone\n\n", answer->suite, answer->kernel, answer->params[0] != '\0' ? " " : "",
-           answer->params, answer->variable);
+    printf("%s/%s%s%s over %s, device time alone\n\n", answer->suite, answer->kernel,
+           answer->params[0] != '\0' ? " " : "", answer->params, answer->variable);
     print_times(answer);
     print_places(answer);
     print_crossings(answer);
@@ -192,7 +197,8 @@ void print_atomics_text(const struct atomics_answer *answer)
 
 /* ---- JSON */
 
-static struct json *point_json(const struct atomics_answer *answer, size_t v, const struct reckon_kernel *kernel)
+static struct json *point_json(const struct atomics_answer *answer, size_t v,
+                               const struct reckon_kernel *kernel)
 {
     struct json *point = json_new_object(), *atomics = json_new_object();
     json_set_number(point, "value", answer->values[v]);
@@ -352,21 +358,23 @@ static void draw_grid(const struct chart *chart)
     for (double us = chart->low; us <= chart->high * 1.001; us *= 10) {
         double y = y_at(chart, us);
         fprintf(out, "<line class=\"g\" x1=\"%d\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", LEFT, y, right, y);
-        fprintf(out, "<text class=\"a\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", LEFT - 8, y + 4, us);
+        fprintf(out, "<text class=\"a\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", LEFT - 8, y + 4,
+                us);
     }
     double last = -INFINITY;
     for (size_t v = 0; v < chart->answer->value_count; v++) {
         double x = x_at(chart, chart->answer->values[v]);
         fprintf(out, "<line class=\"g\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%.1f\"/>", x, TOP, x, bottom);
         if (x - last >= 44) { /* else the numbers run into each other */
-            fprintf(out, "<text class=\"a\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.4g</text>\n", x, bottom + 18,
-                    chart->answer->values[v]);
+            fprintf(out, "<text class=\"a\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.4g</text>\n", x,
+                    bottom + 18, chart->answer->values[v]);
             last = x;
         }
     }
     bool same = strcmp(chart->answer->variable, chart->answer->parameter) == 0;
-    fprintf(out, "<text class=\"t\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s%s%s%s</text>\n", (LEFT + right) / 2,
-            bottom + 42, chart->answer->variable, same ? "" : " (", same ? "" : chart->answer->parameter, same ? "" : ")");
+    fprintf(out, "<text class=\"t\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s%s%s%s</text>\n",
+            (LEFT + right) / 2, bottom + 42, chart->answer->variable, same ? "" : " (",
+            same ? "" : chart->answer->parameter, same ? "" : ")");
     fprintf(out, "<text class=\"t\" x=\"%d\" y=\"%d\">time [us]</text>\n", LEFT - 60, TOP - 14);
 }
 
@@ -375,7 +383,8 @@ static void draw_curve(const struct chart *chart, size_t device, size_t curve)
     const struct atomics_answer *answer = chart->answer;
     fprintf(chart->out, "<g class=\"d%zu f%zu\"><polyline points=\"", device % 6, curve % 5);
     for (size_t v = 0; v < answer->value_count; v++) {
-        fprintf(chart->out, "%.1f,%.1f ", x_at(chart, answer->values[v]), y_at(chart, time_of(answer, device, curve, v)));
+        fprintf(chart->out, "%.1f,%.1f ", x_at(chart, answer->values[v]),
+                y_at(chart, time_of(answer, device, curve, v)));
     }
     fprintf(chart->out, "\"/>");
     for (size_t v = 0; v < answer->value_count; v++) {
@@ -399,9 +408,11 @@ static void draw_crossings(const struct chart *chart, size_t device, size_t curv
         while (v + 1 < answer->value_count && answer->values[v] < at[i]) {
             v++;
         }
-        double x0 = x_at(chart, answer->values[v - 1]), x1 = x_at(chart, answer->values[v]), x = x_at(chart, at[i]);
+        double x0 = x_at(chart, answer->values[v - 1]), x1 = x_at(chart, answer->values[v]),
+               x = x_at(chart, at[i]);
         double y0 = y_at(chart, plain[v - 1]), y1 = y_at(chart, plain[v]);
-        fprintf(chart->out, "<circle class=\"c\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"><title>%s: %.3g</title></circle>\n", x,
+        fprintf(chart->out,
+                "<circle class=\"c\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"><title>%s: %.3g</title></circle>\n", x,
                 y0 + (y1 - y0) * (x - x0) / (x1 - x0), fix_name(answer, curve), at[i]);
     }
 }
@@ -412,10 +423,12 @@ static void draw_legend(const struct chart *chart)
     double y = HEIGHT + 4;
     for (size_t d = 0; d < answer->device_count; d++) {
         for (size_t c = 0; c < answer->curve_count; c++, y += LEGEND_LINE) {
-            fprintf(chart->out, "<g class=\"d%zu f%zu\"><line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\"/></g>", d % 6, c % 5,
-                    LEFT, y, LEFT + 44, y);
+            fprintf(chart->out,
+                    "<g class=\"d%zu f%zu\"><line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\"/></g>", d % 6,
+                    c % 5, LEFT, y, LEFT + 44, y);
             const struct reckon_kernel *last = answer->devices[d].kernels[c][answer->value_count - 1];
-            fprintf(chart->out, "<text class=\"a\" x=\"%d\" y=\"%.0f\">%s, %s: %.4g us at %.4g, atomics at %s</text>\n",
+            fprintf(chart->out,
+                    "<text class=\"a\" x=\"%d\" y=\"%.0f\">%s, %s: %.4g us at %.4g, atomics at %s</text>\n",
                     LEFT + 54, y + 4, device_name(answer, d), fix_name(answer, c), last->time_us,
                     answer->values[answer->value_count - 1], last->result.atomic_executed_at);
         }
@@ -425,17 +438,21 @@ static void draw_legend(const struct chart *chart)
 static const char style[] =
     "<style>svg{background:#fff}.a{font-size:12px;fill:#444}.t{font-size:13px;font-weight:600;fill:#222}"
     ".h{font-size:16px;font-weight:600;fill:#111}.s{font-size:12px;fill:#555}.g{stroke:#e2e2e2}"
-    "g polyline,g line{fill:none;stroke-width:2.2}g circle{stroke:none}.c{fill:none;stroke:#222;stroke-width:1.6}"
+    "g polyline,g line{fill:none;stroke-width:2.2}g "
+    "circle{stroke:none}.c{fill:none;stroke:#222;stroke-width:1.6}"
     ".d0{stroke:#1f6fb4;fill:#1f6fb4}.d1{stroke:#c2410c;fill:#c2410c}.d2{stroke:#15803d;fill:#15803d}"
     ".d3{stroke:#7e22ce;fill:#7e22ce}.d4{stroke:#a16207;fill:#a16207}.d5{stroke:#0f766e;fill:#0f766e}"
     ".f1 polyline,.f1 line{stroke-dasharray:7 4}.f2 polyline,.f2 line{stroke-dasharray:2 4}"
     ".f3 polyline,.f3 line{stroke-dasharray:10 3 2 3}.f4 polyline,.f4 line{stroke-dasharray:4 2}"
-    "@media (prefers-color-scheme:dark){svg{background:#15181c}.a{fill:#c4c9cf}.t{fill:#e6e9ec}.h{fill:#fff}.s{fill:#aab1b8}"
+    "@media "
+    "(prefers-color-scheme:dark){svg{background:#15181c}.a{fill:#c4c9cf}.t{fill:#e6e9ec}.h{fill:#fff}.s{fill:"
+    "#aab1b8}"
     ".g{stroke:#2c3238}.c{stroke:#fff}.d0{stroke:#6cb0ee;fill:#6cb0ee}.d1{stroke:#fb9a5b;fill:#fb9a5b}"
     ".d2{stroke:#67c98a;fill:#67c98a}.d3{stroke:#c99af5;fill:#c99af5}.d4{stroke:#e0c05a;fill:#e0c05a}"
     ".d5{stroke:#5cc9bd;fill:#5cc9bd}}</style>\n";
 
-enum sim_status write_atomics_svg(const struct atomics_answer *answer, const char *path, struct sim_error *error)
+enum sim_status write_atomics_svg(const struct atomics_answer *answer, const char *path,
+                                  struct sim_error *error)
 {
     FILE *out = fopen(path, "w");
     if (out == NULL) {
@@ -444,10 +461,12 @@ enum sim_status write_atomics_svg(const struct atomics_answer *answer, const cha
     struct chart chart = { .answer = answer, .out = out };
     int height = HEIGHT + LEGEND_LINE * (int)(answer->device_count * answer->curve_count) + 12;
     fit_axes(&chart);
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-                 "font-family=\"sans-serif\">\n%s", WIDTH, height, WIDTH, height, style);
-    fprintf(out, "<text class=\"h\" x=\"%d\" y=\"26\">%s/%s over %s</text>\n", LEFT - 60, answer->suite, answer->kernel,
-            answer->variable);
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+            "font-family=\"sans-serif\">\n%s",
+            WIDTH, height, WIDTH, height, style);
+    fprintf(out, "<text class=\"h\" x=\"%d\" y=\"26\">%s/%s over %s</text>\n", LEFT - 60, answer->suite,
+            answer->kernel, answer->variable);
     fprintf(out, "<text class=\"s\" x=\"%d\" y=\"44\">%s</text>\n", LEFT - 60, answer->params);
     draw_grid(&chart);
     for (size_t d = 0; d < answer->device_count; d++) {

@@ -4,7 +4,7 @@
 #include "sim/cli/cli.h"
 
 #define ATOMICS_VALUES_MAX 64
-#define ATOMICS_CURVES_MAX 8       /* without a fix, and one per --fix */
+#define ATOMICS_CURVES_MAX 8 /* without a fix, and one per --fix */
 #define ATOMICS_SENSITIVITY_MAX 16
 
 /* Time at the low and high end of one number that nobody has published, the others as they are. */
@@ -26,9 +26,9 @@ struct atomics_answer {
     const char *variable, *parameter;
     bool logarithmic; /* the values' axis */
     size_t value_count, curve_count, device_count;
-    double values[ATOMICS_VALUES_MAX]; /* ascending */
+    double values[ATOMICS_VALUES_MAX];     /* ascending */
     const char *fixes[ATOMICS_CURVES_MAX]; /* [0] NULL: as it is; "A" or "A+B" */
-    struct atomics_device *devices; /* [device_count] */
+    struct atomics_device *devices;        /* [device_count] */
 };
 
 /* Where curve b falls below curve a (times[] of the same values), interpolated in the logarithm of their ratio. Returns how
@@ -38,6 +38,7 @@ size_t atomics_crossings(const struct atomics_answer *answer, const double *a, c
 
 void print_atomics_text(const struct atomics_answer *answer);
 struct json *atomics_json(const struct atomics_answer *answer, size_t device);
-enum sim_status write_atomics_svg(const struct atomics_answer *answer, const char *path, struct sim_error *error);
+enum sim_status write_atomics_svg(const struct atomics_answer *answer, const char *path,
+                                  struct sim_error *error);
 
 #endif

@@ -1,5 +1,6 @@
 #include "sim/cli/print_collective.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/print_doubts.h"
 #include "sim/core/json.h"
 #include <math.h>
 #include <stdio.h>
@@ -135,6 +136,10 @@ void collective_print_text(const struct collective_answer *answer)
         print_basis(answer->node, basis, sizeof basis);
         printf("  node profile    %s\n", basis);
     }
+    if (answer->doubts != NULL) {
+        const char *name = node_profile_name(answer->node);
+        print_doubts(answer->doubts, &name, "us");
+    }
 }
 
 /* ---- JSON */
@@ -147,6 +152,9 @@ static void set_interval(struct json *root, const struct collective_answer *answ
     } else {
         json_set_null(root, "time_us_low");
         json_set_null(root, "time_us_high");
+    }
+    if (answer->doubts != NULL) {
+        json_set(root, "uncertainty", doubts_json(answer->doubts, 0));
     }
 }
 

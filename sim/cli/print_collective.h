@@ -2,6 +2,7 @@
 #ifndef SIM_CLI_PRINT_COLLECTIVE_H
 #define SIM_CLI_PRINT_COLLECTIVE_H
 #include "sim/fabric/fabric.h"
+#include "sim/reckon.h"
 #include <stdbool.h>
 
 #define COLLECTIVE_LEVERS_MAX 8
@@ -19,9 +20,10 @@ struct collective_answer {
     struct collective_result result; /* with all levers on */
     bool has_interval;
     double low_us, high_us;
-    double units_taken, unit_count; /* 0: the node's device is not known */
-    const char *harness;            /* NULL: device time alone */
-    double called_us;               /* with a harness: a call as its program reads it */
+    const struct reckon_doubts *doubts; /* with --uncertainty, else NULL; time_us is then the median */
+    double units_taken, unit_count;     /* 0: the node's device is not known */
+    const char *harness;                /* NULL: device time alone */
+    double called_us;                   /* with a harness: a call as its program reads it */
     size_t lever_count;
     struct collective_lever_answer levers[COLLECTIVE_LEVERS_MAX];
 };

@@ -64,6 +64,8 @@
     X(matrix, instruction_m, "count", 1, 1024, "rows of the matrix instruction") \
     X(matrix, instruction_n, "count", 1, 1024, "its columns are multiples of this") \
     X(matrix, operand_rows, "count", 1, 1024, "rows of one operand that a reading of the other from LDS serves") \
+    X(matrix, stages_max, "count", 2, 64, "K steps of operands that library kernels of matrix products hold at once") \
+    X(matrix, result_buffers, "count", 1, 4, "tiles of results held at once; above 1 they have a memory of their own beside the registers") \
     X(matrix, multicast, "count", 1, 16, "neighbouring units that one load of an operand tile serves in library kernels") \
     X(l1, capacity, "KiB", 1, 1024, "data capacity per unit as cache")                             \
     X(l1, line, "B", 32, 512, "line (informational)")                                                              \
@@ -121,6 +123,9 @@
     X(atomic, int_interval, "ns", 0.01, 1000, "between dependent integer operations on one address") \
     X(atomic, fp32_interval, "ns", 0.01, 1000, "between dependent fp32 additions on one address")  \
     X(atomic, packed16_interval, "ns", 0.01, 1000, "between dependent packed fp16/bf16 additions on one address") \
+    X(atomic, cas_interval, "ns", 0.01, 1000, "between attempts of compare-and-swap loops on one address") \
+    X(atomic, turnaround, "ns", 0, 1000, "of a block between two requests, beyond the interval of its operations") \
+    X(atomic, piece_time, "ns", 0, 1000, "of a block per further piece of a request of distinct addresses (a piece: neighbouring lanes on neighbouring addresses)") \
     X(atomic, block_time, "ns", 0.01, 1000, "slice or channel time per block request, one lane per address") \
     X(atomic, lane_time, "ns", 0, 1000, "slice or channel time per lane where lanes share addresses") \
     X(atomic, unit_time, "ns", 0, 1000, "arithmetic-unit time per block request, int and fp32")    \
@@ -157,16 +162,20 @@
 
 /* Choices. X(section, key, "a|b|c", help); the C name is section_key, the C type int: index in the list. */
 #define CHIP_PROFILE_CHOICES(X)                                                                    \
+    X(matrix, split_reduction, "launch|workgroup", "who adds up the parts of a product split over K in library kernels: a launch of its own, or the last part's workgroup") \
     X(l2, organisation, "private|partitioned", "private: one per group, not coherent between groups; partitioned: one coherent cache, hashed over groups") \
     X(l2, copies, "none|far", "far: a line read from the other partition is also kept in the near one") \
     X(l2, clock_domain, "core|own", "whether slice times scale with the core clock")               \
     X(atomic, executed_at, "l2|memory_side", "where device-scope atomics execute")                 \
+    X(atomic, repeats, "together|lane_by_lane", "a block whose lanes repeat an address takes as many turns as its most frequent address has lanes, or as it has lanes") \
     X(dispatch, order, "round_robin_groups|breadth_first_units", "how workgroups are dealt out")
 
+enum chip_split_reduction { CHIP_SPLIT_BY_LAUNCH, CHIP_SPLIT_BY_WORKGROUP };
 enum chip_l2_organisation { CHIP_L2_PRIVATE, CHIP_L2_PARTITIONED };
 enum chip_l2_copies { CHIP_L2_COPIES_NONE, CHIP_L2_COPIES_FAR };
 enum chip_l2_clock { CHIP_L2_CLOCK_CORE, CHIP_L2_CLOCK_OWN };
 enum chip_atomic_place { CHIP_ATOMIC_L2, CHIP_ATOMIC_MEMORY_SIDE };
+enum chip_atomic_repeats { CHIP_ATOMIC_REPEATS_TOGETHER, CHIP_ATOMIC_REPEATS_LANE_BY_LANE };
 enum chip_dispatch_order { CHIP_DISPATCH_ROUND_ROBIN_GROUPS, CHIP_DISPATCH_BREADTH_FIRST_UNITS };
 
 enum profile_kind { PROFILE_SPEC, PROFILE_MEASURED, PROFILE_DERIVED, PROFILE_FITTED, PROFILE_ASSUMED, PROFILE_KINDS };

@@ -1,6 +1,9 @@
 #include "sim/core/rng.h"
 #include "sim/core/status.h"
+#include <gsl/gsl_qrng.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 uint64_t rng_stream_id(uint64_t seed, const char *name)
 {
@@ -23,6 +26,53 @@ uint64_t rng_below(struct rng *rng, uint64_t bound)
         }
     }
     return (uint64_t)(product >> 64);
+}
+
+/* ---- quasi-random points */
+
+#define SOBOL_DIMENSIONS 40 /* of GSL's table */
+
+static void shuffle(struct rng *rng, size_t *order, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    for (size_t i = count; i > 1; i--) {
+        size_t k = (size_t)rng_below(rng, i), kept = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = kept;
+    }
+}
+
+void rng_quasi_points(uint64_t seed, size_t count, size_t dimensions, double *points)
+{
+    size_t *order = malloc((count + 1) * sizeof *order);
+    SIM_ASSERT(dimensions > 0, "points of no dimensions");
+    SIM_ASSERT(order != NULL, "no memory for %zu points", count);
+    for (size_t first = 0; first < dimensions; first += SOBOL_DIMENSIONS) {
+        size_t here = dimensions - first < SOBOL_DIMENSIONS ? dimensions - first : SOBOL_DIMENSIONS;
+        double shift[SOBOL_DIMENSIONS], point[SOBOL_DIMENSIONS];
+        char name[32];
+        struct rng rng;
+        snprintf(name, sizeof name, "quasi %zu", first);
+        rng_init(&rng, seed, name);
+        for (size_t d = 0; d < here; d++) {
+            shift[d] = rng_uniform(&rng);
+        }
+        shuffle(&rng, order, count);
+        gsl_qrng *sobol = gsl_qrng_alloc(gsl_qrng_sobol, (unsigned)here);
+        SIM_ASSERT(sobol != NULL, "no memory for a sequence");
+        for (size_t i = 0; i < count; i++) {
+            double *row = points + (first == 0 ? i : order[i]) * dimensions + first;
+            gsl_qrng_get(sobol, point);
+            for (size_t d = 0; d < here; d++) {
+                double x = point[d] + shift[d];
+                row[d] = fmin(fmax(x - floor(x), 0x1.0p-53), 1 - 0x1.0p-53);
+            }
+        }
+        gsl_qrng_free(sobol);
+    }
+    free(order);
 }
 
 /* ---- bounded Zipf. The hat is h(x) = x^-alpha; H its integral from 1, written so that alpha = 1 is no special case. */

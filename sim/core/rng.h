@@ -4,6 +4,7 @@
 #ifndef SIM_CORE_RNG_H
 #define SIM_CORE_RNG_H
 #include "sim/core/hash.h"
+#include <stddef.h>
 #include <stdint.h>
 
 struct rng {
@@ -49,6 +50,11 @@ static inline double rng_uniform(struct rng *rng)
 
 /* In [0, bound), every value alike (Lemire's multiplication with rejection). Requires bound > 0. */
 uint64_t rng_below(struct rng *rng, uint64_t bound);
+
+/* Quasi-random points of the unit cube, points[count][dimensions], each in (0, 1): Sobol's sequence (GSL, 40 dimensions), and
+ * beyond 40 further sets of it in an order of their own (Owen's Latin supercube). Shifted at random by `seed` modulo 1; the same
+ * seed gives the same points. Requires dimensions > 0. */
+void rng_quasi_points(uint64_t seed, size_t count, size_t dimensions, double *points);
 
 /* Zipf(alpha) on 1..n by rejection-inversion (Hoermann and Derflinger 1996): no table, O(1) set-up, right for every
  * alpha >= 0 (1 included) and n up to 2^53. About 1.1 uniform draws each. */

@@ -30,7 +30,8 @@ enum wave_atomic_flags {
     WAVE_ATOMIC_RETURN = 1,      /* the wave needs the old value: counts as an outstanding load */
     WAVE_ATOMIC_CAS_LOOP = 2,    /* read, compute, compare-and-swap until it sticks */
     WAVE_ATOMIC_ACQ_REL = 4,     /* release before and acquire after: cache write-back and invalidate where L2s are private */
-    WAVE_ATOMIC_WAVE_MERGED = 8  /* the compiler merged uniform lanes: one lane issues */
+    WAVE_ATOMIC_WAVE_MERGED = 8, /* the compiler merged uniform lanes: one lane issues */
+    WAVE_ATOMIC_CAS_ONCE = 16    /* one compare-and-swap, whatever comes of it */
 };
 
 enum wave_dtype { WAVE_FP64, WAVE_FP32, WAVE_TF32, WAVE_BF16, WAVE_FP16, WAVE_FP8, WAVE_INT8, WAVE_DTYPES };

@@ -5,6 +5,9 @@
 
 #define KIB 1024.0
 #define NO_LINK UINT32_MAX
+/* Of more ranks, splits make ten thousand flows that all end at their own time, and each end is solved again. */
+#define EXACT_SPLIT_RANKS 64
+#define ENDS_TOGETHER 0.005
 
 static uint32_t rank_count(const struct cluster *cluster)
 {
@@ -419,6 +422,11 @@ static void load_by_source(struct fabric_network *network, const struct cluster 
     }
 }
 
+double cluster_ends_together(const struct cluster *cluster, const struct cluster_traffic *traffic)
+{
+    return traffic->split != NULL && rank_count(cluster) > EXACT_SPLIT_RANKS ? ENDS_TOGETHER : 0;
+}
+
 static enum sim_status per_pair_time(const struct cluster *cluster, const struct cluster_traffic *traffic,
                                      const struct cluster_wire *wire, const struct fabric_engine_ops *engine,
                                      double *time_us, size_t *flow_count, struct sim_error *error)
@@ -426,6 +434,7 @@ static enum sim_status per_pair_time(const struct cluster *cluster, const struct
     struct all_gpus all;
     all_gpus_init(&all, cluster, wire);
     all_gpus_load(&all, cluster, traffic, wire);
+    all.network->together = cluster_ends_together(cluster, traffic);
     enum sim_status status = network_end(all.network, engine, time_us, error);
     *flow_count += all.network->flow_count;
     all_gpus_forget(&all);

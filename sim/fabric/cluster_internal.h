@@ -60,6 +60,9 @@ enum sim_status cluster_step_time(const struct cluster *cluster, const struct cl
                                   const struct fabric_engine_ops *engine, double *time_us, size_t *flow_count,
                                   struct sim_error *error);
 
+/* Share of the time within which engine fluid takes the ends of this traffic's explicit flows as one; 0: exact. */
+double cluster_ends_together(const struct cluster *cluster, const struct cluster_traffic *traffic);
+
 /* All links of the cluster and a flow of 1 byte from each rank to each other one, in that order. The caller destroys it. */
 struct fabric_network *cluster_pairs_network(const struct cluster *cluster);
 

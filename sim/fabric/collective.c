@@ -286,12 +286,13 @@ static enum sim_status choose(const struct library_call *call, const struct coll
                                                        (enum collective_protocol)p);
             status = price(call, request->explicit_flows, engine, &candidate, error);
             if (status != SIM_OK) {
+                library_plan_finish(&candidate.plan);
                 return status;
             }
-            if (!found || is_better(&candidate, best)) {
-                *best = candidate;
-                found = true;
-            }
+            bool is_best = !found || is_better(&candidate, best);
+            library_plan_finish(is_best ? &best->plan : &candidate.plan);
+            *best = is_best ? candidate : *best;
+            found = true;
         }
     }
     return found ? SIM_OK : fail_not_possible(call, request, error);
@@ -374,8 +375,12 @@ static void fill_result(const struct library_call *call, const struct priced *pr
     snprintf(result->protocol, sizeof result->protocol, "%s",
              collective_protocol_text(priced->plan.protocol));
     snprintf(result->engine, sizeof result->engine, "%s", engine->name);
-    snprintf(result->choice, sizeof result->choice, "%s (%zu flow%s)", cluster_view_text(priced->view),
-             priced->flow_count, priced->flow_count == 1 ? "" : "s");
+    double together = priced->view == CLUSTER_PER_PAIR && engine == &fluid_engine_ops
+                          ? cluster_ends_together(&call->cluster, &priced->plan.steps[0].traffic)
+                          : 0;
+    snprintf(result->choice, sizeof result->choice, "%s (%zu flow%s)%s", cluster_view_text(priced->view),
+             priced->flow_count, priced->flow_count == 1 ? "" : "s",
+             together > 0 ? ", ends within 0.5% as one" : "");
 }
 
 enum sim_status collective_time(const struct node_profile *node, const struct collective_request *request,
@@ -394,6 +399,7 @@ enum sim_status collective_time(const struct node_profile *node, const struct co
         result->threads = request->threads > 0 ? request->threads : (uint32_t)node->library_threads;
         result->registers = request->registers > 0 ? request->registers : (uint32_t)node->library_registers;
     }
+    library_plan_finish(&best.plan);
     return status;
 }
 

@@ -423,11 +423,12 @@ static void fluid_run(struct fluid *fluid)
 {
     const struct fabric_flow *flow = fluid->network->flow;
     size_t next = 0, count = fluid->network->flow_count;
+    double ends_within = fmax(SAME_INSTANT, fluid->network->together);
     fluid_sort_starts(fluid);
     while (next < count || fluid->ends.count > 0) {
         double now = next < count ? flow[fluid->by_start[next]].start_us : DBL_MAX;
         now = fluid->ends.count > 0 ? fmin(now, fluid->ends.entry[0].key) : now;
-        size_t batch = heap_take_until(&fluid->ends, now * (1 + SAME_INSTANT), fluid->batch);
+        size_t batch = heap_take_until(&fluid->ends, now * (1 + ends_within), fluid->batch);
         while (next < count && flow[fluid->by_start[next]].start_us <= now * (1 + SAME_INSTANT)) {
             fluid->batch[batch++] = fluid->by_start[next++];
         }

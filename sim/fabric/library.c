@@ -16,6 +16,7 @@
  * two halves are taken as even. */
 #include "sim/fabric/library_internal.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -147,8 +148,8 @@ bool library_can(const struct library_call *call, enum collective_algorithm algo
         return call->kind == ALL_REDUCE && node->has_in_switch && call->cluster.nodes == 1 &&
                call->cluster.gpus >= node->in_switch_gpus_min && protocol == PROTOCOL_SIMPLE;
     case ALGORITHM_HIERARCHICAL:
-        return call->cluster.nodes > 1 && call->cluster.gpus > 1 && call->split == NULL &&
-               call->kind != BROADCAST && call->kind != SEND_RECV;
+        return call->cluster.nodes > 1 && call->cluster.gpus > 1 && call->kind != BROADCAST &&
+               call->kind != SEND_RECV;
     case ALGORITHMS: break;
     }
     return false;
@@ -407,6 +408,40 @@ static void plan_tree(const struct library_call *call, const struct protocol_num
     add_steps(plan, 1, latency_us, traffic);
 }
 
+static double largest_row(const double *split, size_t ranks)
+{
+    double largest = 0;
+    for (size_t from = 0; from < ranks; from++) {
+        double sum = 0;
+        for (size_t to = 0; to < ranks; to++) {
+            sum += split[from * ranks + to];
+        }
+        largest = fmax(largest, sum);
+    }
+    return largest;
+}
+
+/* Splits of the two steps. In the node: what `from` has for any GPU of an index goes to that index's GPU here. Along the rail:
+ * what the node has for the GPU of that index there. */
+static void split_hierarchical(const struct library_call *call, struct library_plan *plan)
+{
+    size_t gpus = call->cluster.gpus, ranks = gpus * call->cluster.nodes;
+    plan->splits = calloc(2 * ranks * ranks, sizeof *plan->splits);
+    SIM_ASSERT(plan->splits != NULL, "no memory for the splits of %zu ranks", ranks);
+    double *in_node = plan->splits, *along = plan->splits + ranks * ranks;
+    for (size_t from = 0; from < ranks; from++) {
+        for (size_t to = 0; to < ranks; to++) {
+            double bytes = call->split[from * ranks + to];
+            size_t relay = from - from % gpus + to % gpus;
+            in_node[from * ranks + relay] += bytes;
+            along[relay * ranks + to] += relay / gpus == to / gpus ? 0 : bytes;
+        }
+    }
+    plan->steps[0].traffic = (struct cluster_traffic){ .split = in_node };
+    plan->steps[1].traffic = (struct cluster_traffic){ .split = along };
+    plan->hbm_bytes = 4 * (largest_row(in_node, ranks) + largest_row(along, ranks));
+}
+
 /* Inside a node everyone sends to everyone at once, along rails a ring. */
 static void plan_hierarchical(const struct library_call *call, const struct protocol_numbers *protocol,
                               struct library_plan *plan)
@@ -428,6 +463,9 @@ static void plan_hierarchical(const struct library_call *call, const struct prot
         add_steps(plan, 1, outer_us + (ceil((m - 1) / call->p2p_batch) - 1) * node->p2p_peer,
                   (struct cluster_traffic){ .rail_each_bytes = n * piece_bytes });
         plan->hbm_bytes += 4 * n * piece_bytes * (m - 1);
+        if (call->split != NULL) {
+            split_hierarchical(call, plan);
+        }
         return;
     }
     struct cluster_traffic along = { .rail_bytes = piece_bytes };
@@ -469,6 +507,12 @@ static struct protocol_numbers plan_protocol(const struct node_profile *node,
     double waits = protocol == PROTOCOL_LL128 ? ll128_waits(node) : 1;
     numbers.hop_us += (waits - 1) * (node->link_latency + numbers.hop_us);
     return numbers;
+}
+
+void library_plan_finish(struct library_plan *plan)
+{
+    free(plan->splits);
+    plan->splits = NULL;
 }
 
 void library_plan(const struct library_call *call, enum collective_algorithm algorithm,

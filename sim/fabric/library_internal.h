@@ -56,6 +56,7 @@ struct library_plan {
     struct cluster_wire wire;
     uint32_t channels;
     double hbm_bytes; /* read and written in one GPU's memory */
+    double *splits;   /* owned: what steps of a hierarchical call with splits point to; or NULL */
 };
 
 const char *collective_kind_text(enum collective_kind kind);
@@ -85,9 +86,10 @@ bool library_considers(const struct library_call *call, enum collective_algorith
 double library_expects_us(const struct library_call *call, enum collective_algorithm algorithm,
                           enum collective_protocol protocol);
 
-/* Requires library_can(). */
+/* Requires library_can(). The caller finishes the plan. */
 void library_plan(const struct library_call *call, enum collective_algorithm algorithm,
                   enum collective_protocol protocol, struct library_plan *plan);
+void library_plan_finish(struct library_plan *plan); /* zeroed memory is allowed */
 
 /* busbw / algbw of nccl-tests for `ranks`. */
 double collective_bus_factor(enum collective_kind kind, double ranks);

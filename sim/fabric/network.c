@@ -25,6 +25,7 @@ void fabric_network_destroy(struct fabric_network *network)
 void fabric_network_clear(struct fabric_network *network)
 {
     network->link_count = network->flow_count = network->path_count = 0;
+    network->together = 0;
 }
 
 /* Room for `count` more elements in an owned array. */

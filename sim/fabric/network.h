@@ -28,6 +28,9 @@ struct fabric_network {
     uint32_t *path; /* link indices */
     size_t link_count, flow_count, path_count;
     size_t link_capacity, flow_capacity, path_capacity; /* owned arrays */
+    double
+        together; /* ends within this share of the time are taken as one, early by that at most; 0: exact. A choice of
+                      * speed that engine fluid alone takes */
 };
 
 struct fabric_network *fabric_network_create(void);          /* aborts if memory is short */

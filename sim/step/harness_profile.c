@@ -23,6 +23,7 @@ static const struct value_row rows[] = {
     }
 static const struct value_row coverage_rows[] = {
     ROW("call_us", "us", 0, 1e6, call_us, "host time of one measured call"),
+    ROW("lead_us", "us", 0, 1e6, lead_us, "host time between the first event and the launch, the device idle"),
     ROW("calls", "count", 0, 1e6, loop.calls, "calls in a row, with little between them"),
     ROW("between_us", "us", 0, 1e6, loop.between_us, "other work between those calls"),
     ROW("pause_us", "us", 0, 1e9, loop.pause_us, "light work after the last of them"),
@@ -77,7 +78,7 @@ static enum sim_status coverage_read(const char *path, const struct json *list,
             return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: more than %zu entries in 'covers'", path,
                             json_line(entry), harness->coverage_count);
         }
-        static const char *const keys[] = { "suite",    "kernel",  "cache",         "call_us", "calls", "between_us",
+        static const char *const keys[] = { "suite",    "kernel",  "cache",         "call_us", "lead_us", "calls", "between_us",
                                             "pause_us", "spin_mhz", "copy_pause_us", NULL };
         enum sim_status status = value_keys_check(path, entry, keys, error);
         if (status == SIM_OK) {

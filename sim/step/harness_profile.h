@@ -22,6 +22,7 @@ struct harness_coverage {
         kernel[48]; /* kernel "": all of the suite; else one kernel, which wins over the suite's entry */
     enum harness_cache cache;
     double call_us; /* host time of one measured call: no measurement is below it; 0: the host runs ahead */
+    double lead_us; /* the device waits for the host this long between the first event and the call's launch; 0: queued */
     struct kernel_price_loop loop; /* how it repeats the call, as board power sees it */
 };
 

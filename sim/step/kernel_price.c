@@ -11,6 +11,8 @@ static struct kernel_machine machine_of(const struct chip_profile *chip)
         .hbm_bytes = (uint64_t)(chip->hbm_capacity * 1073741824.0),
         .lds_bytes_per_workgroup_max = (uint32_t)(chip->unit_lds_per_workgroup_max * 1024),
         .core_mhz = chip->clock_core_memory_bound,
+        .registers_per_lane_max = (uint32_t)chip->unit_registers_per_lane_max,
+        .simd_registers = (uint32_t)(chip->unit_registers / chip->unit_simds / chip->unit_lanes),
         .dispatch_dies =
             chip->dispatch_order == CHIP_DISPATCH_ROUND_ROBIN_GROUPS ? (uint32_t)chip->package_groups : 1,
         .chip = chip,
@@ -46,6 +48,18 @@ static double exponent_of_stack(const struct chip_profile *chip, const struct ke
     return fmin(share, 1);
 }
 
+/* Inside a product the matrix unit is held beyond its arithmetic (matrix.sustained), since the supply droops under its current
+ * and stretches the clock. A lower clock draws less, so it droops in proportion less; the program is the same in both runs and
+ * holds the unit for the full share. Returns what is left of the slow run's time, where the unit bounds it. */
+static double less_droop(const struct chip_profile *chip, const struct wave_program *program,
+                         const struct kernel_result *fast, const struct kernel_result *slow)
+{
+    double held = program->matrix_arithmetic > 0 ? program->matrix_arithmetic : 1;
+    double drawn = (slow->watts - chip->power_idle) / fmax(fast->watts - chip->power_idle, 1);
+    double eased = 1 - (1 - held) * fmin(fmax(drawn, 0), 1);
+    return 1 - fmin(slow->matrix_share, 1) * (1 - held / eased);
+}
+
 /* How the time follows the clock: by a second run at clock.core_dense for what draws more than the board's limit. */
 static enum sim_status find_exponent(const struct chip_profile *chip, const struct wave_program *program,
                                      struct chip_options options, const struct kernel_result *result,
@@ -60,9 +74,28 @@ static enum sim_status find_exponent(const struct chip_profile *chip, const stru
     options.core_mhz = chip->clock_core_dense;
     enum sim_status status = chip_run(chip, program, &options, &slow, error);
     if (status == SIM_OK) {
-        *exponent = fmin(fmax(log(slow.duration_us / result->duration_us) / log(mhz / options.core_mhz), 0), 1);
+        double slow_us = slow.duration_us * less_droop(chip, program, result, &slow);
+        *exponent = fmin(fmax(log(slow_us / result->duration_us) / log(mhz / options.core_mhz), 0), 1);
     }
     return status;
+}
+
+/* The same droop in other kernels that keep the matrix units busy (attention): in proportion to what the core draws, against a
+ * bf16 product at its sustained rate. Their own arithmetic does not hold the unit for it, so the clock of the whole is stretched;
+ * the driver goes on reporting the clock it set. */
+static void droop(const struct chip_profile *chip, const struct wave_program *program, double exponent,
+                  struct kernel_result *result)
+{
+    if (program->matrix_arithmetic > 0 || result->matrix_share <= KERNEL_PRICE_MATRIX_HEAVY) {
+        return;
+    }
+    double product = chip_unit_count(chip) * chip->matrix_bf16 * chip->clock_core_max * chip->power_matrix_bf16 * 1e-6 *
+                     chip->matrix_sustained;
+    double drawn = result->core_uj * power_core_scale(chip, result->clock_mhz) / result->duration_us / product;
+    double stretch = pow(1 - (1 - chip->matrix_sustained) * fmin(drawn, 1), -exponent);
+    result->duration_us *= stretch;
+    result->hbm_share /= stretch;
+    result->watts = chip->power_idle + (result->watts - chip->power_idle) / stretch;
 }
 
 /* Kernels without matrix work hold one clock, matrix-heavy ones start from the highest, which only the run itself tells:
@@ -91,8 +124,13 @@ static enum sim_status run_waves(const struct kernel_price_machine *machine,
         status = chip_run(chip, program, &options, result, error);
     }
     *exponent = 0;
-    return status == SIM_OK && !fixed ? find_exponent(chip, program, options, result, exponent, error)
-                                      : status;
+    if (status == SIM_OK && !fixed) {
+        status = find_exponent(chip, program, options, result, exponent, error);
+    }
+    if (status == SIM_OK && !fixed) {
+        droop(chip, program, *exponent, result);
+    }
+    return status;
 }
 
 static void run_copy(const struct kernel_price_machine *machine, const struct kernel_launch *launch,

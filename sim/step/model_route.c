@@ -117,8 +117,15 @@ void model_route_advise(const struct reckon_model_request *model, double capacit
             break; /* the batch is not what fills it */
         }
     }
-    snprintf(text + used, capacity - (size_t)used, "; neither recomputing nor a smaller batch is enough: more GPUs, "
-                                                   "or tables in host memory");
+    for (uint32_t gpus = 2; gpus <= 1024; gpus *= 2) {
+        snprintf(change, sizeof change, "gpus=%u", gpus);
+        double peak = peak_with(model, change);
+        if (peak <= room) {
+            snprintf(text + used, capacity - (size_t)used, "; --set %s fits (peak %.1f GiB)", change, peak);
+            return;
+        }
+    }
+    snprintf(text + used, capacity - (size_t)used, "; neither recomputing, a smaller batch nor 1024 GPUs are enough");
 }
 
 /* ---- measured cases -------------------------------------------------------------------------------------------- */

@@ -31,10 +31,13 @@ struct step_price step_price_of_kernel(const struct reckon_device *device, const
 struct step_price step_price_of_collective(const struct reckon_device *device,
                                            const struct collective_result *result)
 {
+    const struct chip_profile *chip = &device->chip;
     double reach_bytes = result->time_us * node_profile_memory_rate(device->node) * 1e3;
+    double units = collective_units_taken(result, chip->unit_registers,
+                                          chip->unit_waves_max * chip->unit_lanes);
     return (struct step_price){
         .us = result->time_us,
-        .unit_share = fmin((double)result->channels / chip_unit_count(&device->chip), 1),
+        .unit_share = fmin(units / chip_unit_count(chip), 1),
         .hbm_share = fmin(result->hbm_bytes / reach_bytes, 1),
     };
 }

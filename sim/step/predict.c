@@ -381,6 +381,7 @@ static enum sim_status fill_prices(struct prediction_build *build, struct sim_er
             status = price_collective(build, node, pricing, error);
         } else if (node->kind == GRAPH_KERNEL && pricing->has_request) {
             price_from_program(build, node, pricing);
+            session_use(build->reckon, build->device, &pricing->request, pricing->price.us);
         } else if (node->kind == GRAPH_KERNEL) {
             status = price_replayed(node, pricing, error);
         }

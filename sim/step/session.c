@@ -13,6 +13,7 @@
 struct memo_entry {
     char *key;
     struct kernel_price *price;
+    struct priced_request asked; /* texts owned; suite NULL where a caller added the price by itself */
 };
 
 struct price_memo {
@@ -35,6 +36,9 @@ void price_memo_destroy(struct price_memo *memo)
     for (size_t i = 0; memo != NULL && i < memo->capacity; i++) {
         free(memo->entries[i].key);
         free(memo->entries[i].price);
+        free((char *)memo->entries[i].asked.request.suite);
+        free((char *)memo->entries[i].asked.request.kernel);
+        free((char *)memo->entries[i].asked.request.params);
     }
     if (memo != NULL) {
         free(memo->entries);
@@ -98,6 +102,60 @@ void price_key(const struct reckon *reckon, const struct reckon_device *device,
         request->suite, request->kernel, request->params != NULL ? request->params : "");
     SIM_ASSERT(length > 0 && length < PRICE_KEY_CAPACITY, "key of %s/%s is %d bytes long", request->suite,
                request->kernel, length);
+}
+
+/* ---- what was asked */
+
+static char *copy_of(const char *text)
+{
+    char *copy = text != NULL ? strdup(text) : NULL;
+    SIM_ASSERT(text == NULL || copy != NULL, "no memory for a request");
+    return copy;
+}
+
+static void note_request(struct reckon *reckon, const struct reckon_device *device, const char *key,
+                         const struct kernel_price_request *request)
+{
+    struct memo_entry *entry = entry_of(reckon->memo, key);
+    entry->asked = (struct priced_request){ .request = *request, .chip_hash = device->chip.hash, .price = entry->price };
+    entry->asked.request.suite = copy_of(request->suite);
+    entry->asked.request.kernel = copy_of(request->kernel);
+    entry->asked.request.params = copy_of(request->params);
+}
+
+void session_use(struct reckon *reckon, const struct reckon_device *device,
+                 const struct kernel_price_request *request, double us)
+{
+    char key[PRICE_KEY_CAPACITY];
+    price_key(reckon, device, request, key);
+    entry_of(reckon->memo, key)->asked.used_us += us;
+}
+
+static int by_memo_key(const void *a, const void *b)
+{
+    return strcmp((*(const struct memo_entry *const *)a)->key, (*(const struct memo_entry *const *)b)->key);
+}
+
+size_t session_priced(const struct reckon *reckon, const struct reckon_device *device,
+                      struct priced_request **out)
+{
+    const struct price_memo *memo = reckon->memo;
+    const struct memo_entry **entries = malloc((memo->count + 1) * sizeof(struct memo_entry *));
+    size_t count = 0;
+    *out = malloc((memo->count + 1) * sizeof **out);
+    SIM_ASSERT(entries != NULL && *out != NULL, "no memory for %zu prices", memo->count);
+    for (size_t i = 0; i < memo->capacity; i++) {
+        const struct memo_entry *entry = &memo->entries[i];
+        if (entry->key != NULL && entry->asked.request.suite != NULL && entry->asked.chip_hash == device->chip.hash) {
+            entries[count++] = entry;
+        }
+    }
+    qsort(entries, count, sizeof(struct memo_entry *), by_memo_key);
+    for (size_t i = 0; i < count; i++) {
+        (*out)[i] = entries[i]->asked;
+    }
+    free(entries);
+    return count;
 }
 
 /* ---- pricing */
@@ -190,6 +248,7 @@ enum sim_status session_price(struct reckon *reckon, const struct reckon_device 
     for (size_t i = 0; i < distinct; i++) {
         if (status == SIM_OK) {
             price_memo_add(reckon->memo, keyed[i].key, &pricing.prices[i]);
+            note_request(reckon, device, keyed[i].key, keyed[i].request);
         }
         free(keyed[i].key);
     }

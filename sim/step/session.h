@@ -31,6 +31,20 @@ const struct kernel_price *price_memo_find(const struct price_memo *memo, const 
 const struct kernel_price *price_memo_add(struct price_memo *memo, const char *key,
                                           const struct kernel_price *price);
 
+/* A price that a session has worked out: what was asked, the answer, and how much of an answer it carries. */
+struct priced_request {
+    struct kernel_price_request request; /* texts owned by the memo */
+    uint64_t chip_hash;
+    double used_us; /* of all nodes of the predictions so far that took this price */
+    const struct kernel_price *price;
+};
+/* Those of one chip, in the order of their keys; the caller frees the list. */
+size_t session_priced(const struct reckon *reckon, const struct reckon_device *device,
+                      struct priced_request **out);
+/* Note that a prediction took the price of this request for `us`. */
+void session_use(struct reckon *reckon, const struct reckon_device *device,
+                 const struct kernel_price_request *request, double us);
+
 void price_key(const struct reckon *reckon, const struct reckon_device *device,
                const struct kernel_price_request *request, char key[PRICE_KEY_CAPACITY]);
 

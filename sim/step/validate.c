@@ -4,6 +4,8 @@
 #include "sim/fabric/fabric_rows.h"
 #include "sim/reckon.h"
 #include "sim/step/overlap.h"
+#include "sim/step/memory.h"
+#include "sim/step/model_route.h"
 #include "sim/step/parallel.h"
 #include "sim/step/session.h"
 #include "sim/step/table_rows.h"
@@ -14,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum row_kind { ROW_KERNEL, ROW_COLLECTIVE, ROW_OVERLAP, ROW_STEP };
+enum row_kind { ROW_KERNEL, ROW_COLLECTIVE, ROW_OVERLAP, ROW_STEP, ROW_STEP_MODEL, ROW_MEMORY };
 
 struct row_task {
     enum row_kind kind;
@@ -25,6 +27,7 @@ struct row_task {
     const struct harness_coverage *coverage;
     bool by_value;       /* the table's value is compared, not its time */
     char *trace_pattern; /* ROW_STEP; owned */
+    const struct step_row *step; /* ROW_STEP_MODEL, ROW_MEMORY */
 };
 
 struct row_outcome { /* written by workers */
@@ -41,6 +44,7 @@ struct validation_build {
     struct measured_table table;
     struct harness_profile *harnesses;
     size_t harness_count;
+    enum reckon_route route;
     struct row_task *tasks; /* steps first: they are the longest */
     size_t task_count;
     struct row_outcome *outcomes; /* [task_count], shared with the workers */
@@ -202,20 +206,36 @@ static void add_step_tasks(struct validation_build *build, const struct step_row
                                               "ms");
     struct row_task task = { .kind = ROW_STEP,
                              .row = build->validation->row_count - 1,
-                             .trace_pattern = trace_pattern_of(step) };
-    if (any_file(task.trace_pattern)) {
+                             .trace_pattern = trace_pattern_of(step),
+                             .step = step };
+    bool described = build->route != RECKON_ROUTE_TRACE && model_route_knows(step->name);
+    if (build->route != RECKON_ROUTE_MODEL && any_file(task.trace_pattern)) {
         build->tasks[build->task_count++] = task;
     } else {
-        row_skip(row, "no trace of this case, and steps by model description are not there yet");
         free(task.trace_pattern);
+        task.trace_pattern = NULL;
+        task.kind = ROW_STEP_MODEL;
+        if (described) {
+            build->tasks[build->task_count++] = task;
+        } else {
+            row_skip(row, build->route == RECKON_ROUTE_TRACE ? "no trace of this case"
+                                                             : "neither a trace nor a model description of this case");
+        }
     }
     row = row_add(build->validation, "steps_memory", step->name, params, step->peak_gib, "GiB");
-    row_skip(row, "a trace does not tell the peak, and memory by model description is not there yet");
+    if (described) {
+        build->tasks[build->task_count++] = (struct row_task){ .kind = ROW_MEMORY,
+                                                               .row = build->validation->row_count - 1,
+                                                               .step = step };
+    } else {
+        row_skip(row, build->route == RECKON_ROUTE_TRACE ? "a trace does not tell the peak"
+                                                         : "no model description of this case");
+    }
 }
 
 static void build_tasks(struct validation_build *build)
 {
-    build->tasks = calloc(build->table.row_count + build->table.step_count + 1, sizeof *build->tasks);
+    build->tasks = calloc(build->table.row_count + 2 * build->table.step_count + 1, sizeof *build->tasks);
     SIM_ASSERT(build->tasks != NULL, "no memory for %zu rows", build->table.row_count);
     for (size_t i = 0; i < build->table.step_count; i++) {
         add_step_tasks(build, &build->table.steps[i]);
@@ -241,7 +261,7 @@ static void run_kernel(struct validation_build *build, const struct row_task *ta
     double time_us = kernel_price_measured_us(&price, &build->device->chip,
                                               harness_floor_us(task->harness, &build->device->chip),
                                               harness_interval_us(task->harness, task->coverage, price.time_is_per_call));
-    time_us = fmax(time_us, task->coverage->call_us);
+    time_us = fmax(time_us + task->coverage->lead_us, task->coverage->call_us);
     outcome->predicted = time_us;
     if (task->by_value &&
         !kernel_price_value(&price, price.value_only ? price.device_us : time_us, &outcome->predicted)) {
@@ -304,6 +324,35 @@ static enum sim_status step_of_traces(struct validation_build *build, const char
     return status;
 }
 
+/* By its model description: the time of a step, or the allocator's peak. */
+static enum sim_status step_of_model(struct validation_build *build, const struct row_task *task, double *predicted,
+                                     struct sim_error *error)
+{
+    struct reckon alone = { .options = build->reckon->options, .memo = price_memo_create() };
+    struct graph *graph = NULL;
+    struct reckon_prediction *prediction = NULL;
+    alone.options.jobs = 1;
+    alone.options.progress = NULL;
+    enum sim_status status = model_route_case(&alone, task->step->name, task->step->params, task->step->gpus, &graph,
+                                              error);
+    if (status == SIM_OK && task->kind == ROW_MEMORY) {
+        struct step_memory memory;
+        step_memory_measure(graph, &memory);
+        *predicted = memory.peak_bytes / 1073741824.0;
+    } else if (status == SIM_OK) {
+        struct reckon_predict_request request = { .graph = graph };
+        status = reckon_predict(&alone, build->device, &request, &prediction, error);
+        if (status == SIM_OK && isnan(prediction->step_ms)) {
+            status = sim_fail(error, SIM_DOES_NOT_FIT, "does not fit: %s", prediction->memory_advice);
+        }
+        *predicted = status == SIM_OK ? prediction->step_ms : NAN;
+    }
+    reckon_prediction_free(prediction);
+    reckon_graph_free(graph);
+    price_memo_destroy(alone.memo);
+    return status;
+}
+
 static double seconds_now(void)
 {
     struct timespec now;
@@ -317,7 +366,11 @@ static void run_task(void *context, size_t index)
     const struct row_task *task = &build->tasks[index];
     struct row_outcome *outcome = &build->outcomes[index];
     double start = seconds_now();
-    if (task->kind == ROW_STEP) {
+    if (task->kind == ROW_STEP_MODEL || task->kind == ROW_MEMORY) {
+        struct sim_error error = { 0 };
+        outcome->status = step_of_model(build, task, &outcome->predicted, &error);
+        snprintf(outcome->error, sizeof outcome->error, "%s", error.text);
+    } else if (task->kind == ROW_STEP) {
         struct sim_error error = { 0 };
         outcome->status = step_of_traces(build, task->trace_pattern, &outcome->predicted, &error);
         snprintf(outcome->error, sizeof outcome->error, "%s", error.text);
@@ -450,7 +503,7 @@ enum sim_status reckon_validate(struct reckon *reckon, const struct reckon_devic
                                 struct sim_error *error)
 {
     struct validation_build build = { .reckon = reckon,
-                                      .device = device,
+                                      .device = device, .route = request->route,
                                       .window_requests = request->window_requests };
     enum sim_status status = harnesses_read(&build, error);
     *out = NULL;

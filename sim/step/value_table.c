@@ -1,4 +1,5 @@
 #include "sim/step/value_table.h"
+#include "sim/core/hash.h"
 #include <string.h>
 
 static enum sim_status number_of(const char *path, const struct json *value, const char *row_key,
@@ -23,6 +24,16 @@ static enum sim_status text_of(const char *path, const struct json *value, const
     }
     *out = json_string(text);
     return SIM_OK;
+}
+
+static void add_range(struct value_kinds *kinds, const struct value_row *row, double low, double high,
+                      enum profile_kind kind, const char *source)
+{
+    if (kind != PROFILE_MEASURED && low < high && kinds->range_count < VALUE_RANGES_MAX) {
+        kinds->range[kinds->range_count++] = (struct value_range){
+            row->key, row->offset, low, high, kind, hash64_add_text(HASH64_START, source)
+        };
+    }
 }
 
 enum sim_status value_row_read(const char *path, const struct json *value, const struct value_row *row,
@@ -60,6 +71,7 @@ enum sim_status value_row_read(const char *path, const struct json *value, const
         if (strcmp(kind, profile_kind_text((enum profile_kind)k)) == 0) {
             if (kinds != NULL) {
                 kinds->count[k]++;
+                add_range(kinds, row, low, high, (enum profile_kind)k, source);
             }
             *(double *)((char *)target + row->offset) = number;
             return SIM_OK;

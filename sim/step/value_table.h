@@ -14,9 +14,20 @@ struct value_row {
     const char *help;
 };
 
-/* How many values of each kind a result rests on. */
+struct value_range { /* of a value that is not measured and may be another */
+    const char *key; /* of the caller's table */
+    size_t offset;
+    double low, high;
+    enum profile_kind kind;
+    uint64_t source; /* hash of its text: values of one source are one unknown */
+};
+#define VALUE_RANGES_MAX 16
+
+/* How many values of each kind a result rests on, and those that doubt attaches to. */
 struct value_kinds {
     size_t count[PROFILE_KINDS];
+    size_t range_count;
+    struct value_range range[VALUE_RANGES_MAX]; /* the first ones of the file */
 };
 
 /* Read each row's value from the JSON object `values` into `target`, and count kinds (NULL: not wanted).

@@ -243,10 +243,10 @@ Test(calibrate, wrong_input_is_one_line)
 {
     struct files files = files_named();
     char arguments[512];
-    expect_refused(&files, "calibrate --run --base h200", 2, "not built yet");
+    expect_refused(&files, "calibrate --run --base h200", 1, "-o");
     expect_refused(&files, "calibrate --from x.csv --fit x.json -o y.json", 1, "--base");
     expect_refused(&files, "calibrate --base h200 --fit x.json -o y.json", 1, "--from");
-    expect_refused(&files, "calibrate --base h200 --from x.csv -o y.json", 1, "--fit");
+    expect_refused(&files, "calibrate --base mi300x --from x.csv -o y.json", 1, "calib/fits/mi300x.json");
     expect_refused(&files, "calibrate --base h200 --from x.csv --fit x.json", 1, "-o");
     expect_refused(&files, "calibrate --base nothing --from x.csv --fit x.json -o y.json", 1, "nothing");
     expect_refused(&files, "calibrate --base h200 --from x.csv --fit nowhere.json -o y.json", 1,

@@ -89,23 +89,72 @@ ParameterizedTest(struct damage *c, fit_file, wrong_input_is_one_line)
 
 /* ---- tables */
 
-static enum sim_status read_rows(const char *lines, struct chosen_rows *rows, struct sim_error *error)
+/* extension ".jsonl": rows of the microkernels, one JSON object a line. */
+static enum sim_status read_rows_as(const char *extension, const char *devices, const char *content,
+                                    struct chosen_rows *rows, struct sim_error *error)
 {
     struct fit_file fit;
-    char text[8192], path[64];
-    const char *const paths[] = { path };
+    char path[64], named[80];
+    const char *const paths[] = { named };
     cr_assert(eq(int,
                  read_fit("{\"schema\": \"reckon.fit/1\", \"values\": [{\"key\": \"l2.hit_latency\", "
                           "\"low\": 200, \"high\": 300}],\n"
                           "\"rows\": [{\"suite\": \"latency\", \"kernel\": \"chase_l1\"}]}",
                           &fit, error),
                  SIM_OK));
-    snprintf(text, sizeof text, "suite,kernel,params,time_us,value,unit,observed\n%s", lines);
-    write_text(text, path);
-    enum sim_status status = chosen_rows_read(paths, 1, &fit, "", rows, error);
-    unlink(path);
+    write_text(content, path);
+    snprintf(named, sizeof named, "%s%s", path, extension);
+    cr_assert(eq(int, rename(path, named), 0));
+    enum sim_status status = chosen_rows_read(paths, 1, &fit, devices, rows, error);
+    unlink(named);
     fit_file_finish(&fit);
     return status;
+}
+
+static enum sim_status read_rows(const char *lines, struct chosen_rows *rows, struct sim_error *error)
+{
+    char text[8192];
+    snprintf(text, sizeof text, "suite,kernel,params,time_us,value,unit,observed\n%s", lines);
+    return read_rows_as("", "", text, rows, error);
+}
+
+#define MICRO_ROW(time, check)                                                                                          \
+    "{\"schema\": \"reckon.micro/1\", \"suite\": \"latency\", \"kernel\": \"chase_l1\", \"params\": \"kb=16\", \"time_us\": " time \
+    ", \"value\": 38.5, \"unit\": \"cycles\", \"check\": \"" check "\", \"device\": \"NVIDIA H200\"}\n"
+
+Test(chosen_rows, json_lines_become_lines_of_a_table)
+{
+    struct chosen_rows rows;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, read_rows_as(".jsonl", "Other|NVIDIA H200", MICRO_ROW("0", "ok"), &rows, &error), SIM_OK), "%s",
+              error.text);
+    cr_assert(eq(sz, rows.count, 1));
+    cr_expect(eq(str, rows.line[0], "latency,chase_l1,kb=16,0,38.5,cycles,"));
+    chosen_rows_finish(&rows);
+}
+
+struct bad_json_row {
+    char devices[24], content[320], piece[48];
+};
+
+ParameterizedTestParameters(chosen_rows, wrong_json_is_one_line)
+{
+    static struct bad_json_row cases[] = {
+        { "NVIDIA H100", MICRO_ROW("0", "ok"), ":1: measured on 'NVIDIA H200'" },
+        { "NVIDIA H200", MICRO_ROW("0", "failed"), ":1: latency/chase_l1 failed its own check" },
+        { "NVIDIA H200", MICRO_ROW("-3", "ok"), ":1: time_us is '-3'" },
+        { "NVIDIA H200", MICRO_ROW("NaN", "ok"), ":1: the line is no JSON" },
+        { "NVIDIA H200", MICRO_ROW("\"fast\"", "ok"), ":1: time_us and value must be numbers" },
+        { "NVIDIA H200", "{\"schema\": \"reckon.micro/1\"}\n", ":1: a row needs schema" },
+    };
+    return cr_make_param_array(struct bad_json_row, cases, sizeof cases / sizeof cases[0]);
+}
+ParameterizedTest(struct bad_json_row *c, chosen_rows, wrong_json_is_one_line)
+{
+    struct chosen_rows rows;
+    struct sim_error error = { 0 };
+    cr_expect(eq(int, read_rows_as(".jsonl", c->devices, c->content, &rows, &error), SIM_BAD_FILE), "accepted: %s", c->content);
+    cr_expect(strstr(error.text, c->piece) != NULL, "\"%s\" lacks \"%s\"", error.text, c->piece);
 }
 
 Test(chosen_rows, lines_are_kept_as_they_are)

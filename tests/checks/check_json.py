@@ -24,6 +24,8 @@ COMMANDS = [
     "devices --check devices/h200.json --json",
     "kernel gather/random_rows row_bytes=256 table_mb=64 n=65536 --device h200,mi350x --json",
     "atomics scatter/histogram n=10000 --over addresses=1:1000:3 --device mi350x,b200 --fix privatise --json",
+    "gemm 8192 3456 512 --dtype tf32 --device mi350x,b200 --json",
+    "gemm 300 64 128 --dtype bf16 --grouped 100,200 --all --estimate --device h200 --json",
     "predict {trace} --device mi350x,b200,h200 --json",
     "validate calib/data/h200/launch.csv --device h200 --json",
     "collective all_reduce 1048576 --node h200x8 --gpus 8 --json",

@@ -122,6 +122,34 @@ Test(cli, wrong_commands_and_options_are_one_line)
     }
 }
 
+/* Sizes of zero and below, beyond every range, beyond the device: 1 where the value is never valid, 2 where this device cannot. */
+Test(cli, absurd_kernels_are_one_line)
+{
+    static const struct { const char *kernel; int code; const char *piece; } cases[] = {
+        { "gather/random_rows row_bytes=0 table_mb=16 n=1000", 1, "row_bytes=0" },
+        { "gather/random_rows row_bytes=128 table_mb=1e12 n=1000", 1, "table_mb=1e12" },
+        { "gather/random_rows row_bytes=128 table_mb=4096000 n=1000", 2, "4000 GiB of HBM" },
+        { "tbe/forward B=0 T=4 L=10 D=128 rows=1000000 alpha=1 prec=fp32", 1, "B=0" },
+        { "tbe/forward B=-5 T=4 L=10 D=128 rows=1000000 alpha=1 prec=fp32", 1, "B=-5" },
+        { "tbe/forward B=99999999999999999999 T=4 L=10 D=128 rows=1000000 alpha=1 prec=fp32", 1, "B=9999" },
+        { "tbe/forward B=1024 T=4 L=10 D=128 rows=1000000000 alpha=1 prec=fp32", 2, "1907 GiB of HBM" },
+        { "tbe/forward B=1024 T=4 L=10 D=128 rows=1000000 alpha=1 prec=fp32 colour=red", 1, "unknown parameter 'colour'" },
+        { "elementwise/map n=4096 bytes_in=4 bytes_out=4 registers=256", 2, "at most 255" },
+        { "gemm/tile M=2048 N=2048 K=1024 dtype=bf16 tile_m=1024 tile_n=1024", 2, "B of LDS" },
+        { "scatter/histogram n=0 rows=10", 1, "n=0" },
+        { "scatter/histogram n=1000 rows=1000000 bins=private", 2, "4000000 B of LDS" },
+        { "atomic/add_u32 naddr=0 mode=0 stride=4 ops=4096", 1, "naddr=0" },
+        { "bounds_check/per_thread_atomic tables=4 batch=16384 bag=32 rate=2", 1, "rate=2" },
+        { "attention/sdpa_fwd b=4 h=8 s=512 d=100000", 1, "d=100000" },
+        { "bandwidth/read mb=0", 1, "mb=0" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char arguments[256];
+        snprintf(arguments, sizeof arguments, "kernel %s --device h200", cases[i].kernel);
+        expect_refused(arguments, cases[i].code, cases[i].piece);
+    }
+}
+
 Test(cli, wrong_traces_are_one_line_and_no_result)
 {
     char path[] = "/tmp/reckon_cli_trace_XXXXXX", command[512], arguments[256];
@@ -307,4 +335,28 @@ Test(cli, validate_scores_skips_and_counts_failures)
     cr_expect(eq(dbl, number_at(suite, "p90"), 1));
     json_destroy(root);
     unlink(path);
+}
+
+/* ---- gemm */
+
+Test(cli, gemm_explains_its_choice_on_every_device)
+{
+    struct json *list = run_json("gemm 8192 3456 512 --dtype tf32 --device mi350x,b200 --estimate --json");
+    cr_assert(eq(sz, json_count(list), 2));
+    const struct json *mi350x = json_at(list, 0), *b200 = json_at(list, 1);
+    cr_expect(eq(int, json_kind_of(json_get(mi350x, "emulation")), JSON_STRING), "no tf32 unit");
+    cr_expect(eq(int, json_kind_of(json_get(b200, "emulation")), JSON_NULL));
+    cr_expect(eq(dbl, number_at(json_at(json_get(b200, "candidates"), 0), "penalty"), 0));
+    cr_expect(ge(dbl, number_at(json_at(json_get(b200, "candidates"), 1), "penalty"), 0));
+    cr_expect(eq(dbl, number_at(json_get(b200, "tile"), "m"), number_at(json_get(json_at(json_get(b200, "candidates"), 0), "tile"), "m")));
+    json_destroy(list);
+}
+
+Test(cli, gemm_refuses_what_is_no_product)
+{
+    expect_refused("gemm 0 64 64 --dtype bf16 --device h200", 1, "1..268435456");
+    expect_refused("gemm 64 64 --dtype bf16 --device h200", 1, "three sizes");
+    expect_refused("gemm 64 64 64 --device h200", 1, "--dtype is needed");
+    expect_refused("gemm 64 64 64 --dtype int4 --device h200", 1, "bf16, fp16, tf32, fp32, fp8");
+    expect_refused("gemm 64 64 64 --dtype bf16 --grouped 32,16 --device h200", 1, "add up to 48");
 }

@@ -156,6 +156,29 @@ Test(cmd_collective, skew_prints_how_flows_were_written_down)
     json_destroy(even);
 }
 
+/* A file of splits: lines are sources. Rank 1 sends 8 MiB and rank 0 two, so the call lasts as 8 MiB a rank between all would,
+ * 16 MiB in all with as much kept; a line too few is an error that names the file. */
+Test(cmd_collective, splits_come_from_a_file)
+{
+    char path[] = "/tmp/reckon_splits_XXXXXX", command[256];
+    int descriptor = mkstemp(path);
+    cr_assert(descriptor >= 0);
+    const char text[] = "8MiB,2MiB\n8MiB,8MiB\n";
+    cr_assert(write(descriptor, text, sizeof text - 1) == (ssize_t)(sizeof text - 1));
+    snprintf(command, sizeof command, "all_to_all 1 --node h200x2 --splits %s", path);
+    struct json *splits = reckon_json(command), *even = reckon_json("all_to_all 16MiB --node h200x2");
+    cr_expect(epsilon_eq(dbl, number(splits, "time_us") / number(even, "time_us"), 1, 1e-6));
+    json_destroy(splits);
+    json_destroy(even);
+    cr_assert(ftruncate(descriptor, 10) == 0);
+    struct outcome outcome = reckon(command);
+    unlink(path);
+    close(descriptor);
+    cr_expect(eq(int, outcome.exit_code, 1));
+    cr_expect(strstr(outcome.text, path) != NULL && strstr(outcome.text, "1 lines for 2 ranks") != NULL, "%s",
+              outcome.text);
+}
+
 /* A group by ranks is a group by number where it is even. */
 Test(cmd_collective, ranks_name_a_group)
 {

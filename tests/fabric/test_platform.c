@@ -55,7 +55,7 @@ static double time_of(const struct platform *platform, const char *kind, double 
 }
 
 /* Written and read again, an all-to-all takes the bound of the node it came from, plus the latency of its longest route. */
-Test(platform, ours_survives_the_round_trip, .timeout = 60)
+Test(platform, ours_survives_the_round_trip)
 {
     static const struct {
         const char *node;
@@ -103,7 +103,7 @@ Test(platform, ours_survives_the_round_trip, .timeout = 60)
 
 /* Three hosts, in natural order h1 h2 h10. A ring step of all-gather sends h1 -> h2 over a, h2 -> h10 over c, h10 -> h1 over a
  * and b: link a carries two pieces of 1 MB at 10 GB/s, so 200 us; its longest latency is c's 4 us; two steps. */
-Test(platform, ring_by_hand, .timeout = 30)
+Test(platform, ring_by_hand)
 {
     char body[2048];
     snprintf(body, sizeof body, STAR, "");
@@ -117,7 +117,7 @@ Test(platform, ring_by_hand, .timeout = 30)
 
 /* All-to-all of 3 MB: c carries 2 messages of 1 MB, 50 us when shared, 25 when each flow has all of it (FATPIPE); a carries 4:
  * 400 us either way. Between h2 and h10 alone c is all there is. */
-Test(platform, fat_pipes_are_not_shared, .timeout = 30)
+Test(platform, fat_pipes_are_not_shared)
 {
     for (int fat = 0; fat < 2; fat++) {
         char body[2048];
@@ -136,7 +136,7 @@ Test(platform, fat_pipes_are_not_shared, .timeout = 30)
 }
 
 /* A zone kind that we do not write: SimGrid's own cluster with a backbone of 2 GB/s. Four hosts, 12 messages of 1 MB: 6,000 us. */
-Test(platform, any_zone_kind_of_simgrid, .timeout = 30)
+Test(platform, any_zone_kind_of_simgrid)
 {
     struct platform *platform = read_text(
         "<cluster id=\"c\" prefix=\"n\" suffix=\"\" radical=\"0-3\" speed=\"1Gf\" bw=\"100GBps\" lat=\"0us\" "
@@ -147,7 +147,7 @@ Test(platform, any_zone_kind_of_simgrid, .timeout = 30)
     platform_destroy(platform);
 }
 
-Test(platform, wrong_files_are_one_line, .timeout = 60)
+Test(platform, wrong_files_are_one_line)
 {
     static const struct {
         const char *body, *says;
@@ -181,7 +181,7 @@ Test(platform, wrong_files_are_one_line, .timeout = 60)
     cr_expect(eq(int, platform_read("/nowhere/p.xml", &platform, &error), SIM_BAD_FILE));
 }
 
-Test(platform, wrong_calls_are_one_line, .timeout = 30)
+Test(platform, wrong_calls_are_one_line)
 {
     char body[2048];
     snprintf(body, sizeof body, STAR, "");

@@ -87,7 +87,7 @@ static double step_ms(bool simgrid, bool uneven)
     return ms;
 }
 
-Test(step_engines, a_whole_step_is_the_same_with_either_engine, .timeout = 100)
+Test(step_engines, a_whole_step_is_the_same_with_either_engine)
 {
     for (int uneven = 0; uneven < 2; uneven++) {
         double fluid = step_ms(false, uneven), simgrid = step_ms(true, uneven);
@@ -97,7 +97,7 @@ Test(step_engines, a_whole_step_is_the_same_with_either_engine, .timeout = 100)
 }
 
 /* 6 MiB instead of 4 go over the link one way: the step is longer. */
-Test(step_engines, uneven_splits_are_priced, .timeout = 100)
+Test(step_engines, uneven_splits_are_priced)
 {
     double even = step_ms(false, false), uneven = step_ms(false, true);
     cr_expect(uneven > even, "%.12g and %.12g ms", even, uneven);

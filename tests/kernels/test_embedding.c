@@ -1,7 +1,7 @@
 /* embedding_bag forward against the hardware counters of the library's own kernel (calib/data/h200/counters_torch.csv). */
+#include "tests/kernels/walk.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
-#include "tests/kernels/walk.h"
 
 struct tally {
     uint64_t instructions, loads;
@@ -18,7 +18,8 @@ static void count(void *user, const struct wave_op *op)
  * chunks, that is 1,873 and 167 (2 offsets, 55 x 3) a bag and chunk. Bags are alike, so 64 of them stand for all. */
 Test(embedding, bag_forward_issues_what_was_counted)
 {
-    struct kernel_plan *plan = walk_plan("embedding", "bag_forward", "B=64;L=55;D=192;rows=1000;dtype=float32", 32);
+    struct kernel_plan *plan = walk_plan("embedding", "bag_forward",
+                                         "B=64;L=55;D=192;rows=1000;dtype=float32", 32);
     struct tally tally = { 0 };
     walk_program(plan->launches[0].program, 32, WALK_ALL, count, &tally);
     double parts = 64 * 6;
@@ -30,7 +31,8 @@ Test(embedding, bag_forward_issues_what_was_counted)
 /* L=100, D=128, float16: 56,000,512 instructions over 4,096 bags of 4 chunks. */
 Test(embedding, halves_take_two_more_instructions_a_lookup)
 {
-    struct kernel_plan *plan = walk_plan("embedding", "bag_forward", "B=64;L=100;D=128;rows=1000;dtype=float16", 32);
+    struct kernel_plan *plan = walk_plan("embedding", "bag_forward",
+                                         "B=64;L=100;D=128;rows=1000;dtype=float16", 32);
     struct tally tally = { 0 };
     walk_program(plan->launches[0].program, 32, WALK_ALL, count, &tally);
     cr_expect(epsilon_eq(dbl, (double)tally.instructions / (64 * 4), 56000512.0 / (4096 * 4), 0.05 * 3418));

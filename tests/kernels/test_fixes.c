@@ -1,4 +1,6 @@
 /* Fixes: what each takes away and what it adds, by the arithmetic of its rule, and what is refused. */
+#include "tests/kernels/walk.h"
+#include "workloads/kernels/fix.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
@@ -6,13 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "tests/kernels/walk.h"
-#include "workloads/kernels/fix.h"
 
 static uint64_t atomics_of(const char *suite, const char *kernel, const char *params, uint32_t lanes)
 {
     struct kernel_plan *plan = walk_plan(suite, kernel, params, lanes);
-    struct walk walk = walk_program(plan->launches[plan->launch_count - 1].program, lanes, WALK_ALL, NULL, NULL);
+    struct walk walk = walk_program(plan->launches[plan->launch_count - 1].program, lanes, WALK_ALL, NULL,
+                                    NULL);
     cr_assert(eq(str, walk.problem, ""), "%s", params);
     kernel_plan_destroy(plan);
     return walk.atomic_lanes;
@@ -49,8 +50,10 @@ ParameterizedTest(struct multiplicity *c, fixes, sorted_runs_leave_the_counted_a
     char text[64], params[256];
     snprintf(text, sizeof text, "lookups,rows\n%s,1\n", c->lookups);
     char *path = temporary_file(text);
-    snprintf(params, sizeof params, "n=%llu;D=128;rows=4;index_file=%s;fix=sort-segment", (unsigned long long)c->n, path);
-    cr_expect(eq(u64, atomics_of("scatter", "index_add", params, 64), c->atomics), "%s duplicates", c->lookups);
+    snprintf(params, sizeof params, "n=%llu;D=128;rows=4;index_file=%s;fix=sort-segment",
+             (unsigned long long)c->n, path);
+    cr_expect(eq(u64, atomics_of("scatter", "index_add", params, 64), c->atomics), "%s duplicates",
+              c->lookups);
     unlink(path);
 }
 
@@ -87,7 +90,8 @@ static struct lanes_seen seen_of(const char *params)
 /* 7 targets: at most 7 lanes are left of a wave of 64. */
 Test(fixes, wave_aggregate_leaves_a_lane_per_distinct_word)
 {
-    struct lanes_seen plain = seen_of("n=6400;D=1;rows=7"), merged = seen_of("n=6400;D=1;rows=7;fix=wave-aggregate");
+    struct lanes_seen plain = seen_of("n=6400;D=1;rows=7"),
+                      merged = seen_of("n=6400;D=1;rows=7;fix=wave-aggregate");
     cr_expect(eq(u64, plain.most, 64));
     cr_expect(eq(u64, merged.most, 7));
     cr_expect(eq(u64, merged.atomics, plain.atomics));
@@ -96,7 +100,8 @@ Test(fixes, wave_aggregate_leaves_a_lane_per_distinct_word)
 /* Field case H04: 64 lanes on 64 columns of a row never meet: as many atomics, and the search is paid in full, 64 rounds. */
 Test(fixes, wave_aggregate_pays_for_nothing_where_lanes_are_distinct)
 {
-    struct lanes_seen plain = seen_of("n=640;D=64;rows=1000"), merged = seen_of("n=640;D=64;rows=1000;fix=wave-aggregate");
+    struct lanes_seen plain = seen_of("n=640;D=64;rows=1000"),
+                      merged = seen_of("n=640;D=64;rows=1000;fix=wave-aggregate");
     cr_expect(eq(u64, merged.most, 64));
     cr_expect(ge(u64, merged.valu, plain.valu + 64 * 10 * merged.atomics));
 }
@@ -104,13 +109,15 @@ Test(fixes, wave_aggregate_pays_for_nothing_where_lanes_are_distinct)
 /* Copies in memory take more memory, and say so; field case H07. */
 Test(fixes, copies_in_memory_are_counted_and_noted)
 {
-    struct kernel_plan *plan = walk_plan("scatter", "index_add", "n=1000;D=64;rows=100;hot_share=0.1;fix=privatise;copies=4", 64);
+    struct kernel_plan *plan = walk_plan("scatter", "index_add",
+                                         "n=1000;D=64;rows=100;hot_share=0.1;fix=privatise;copies=4", 64);
     cr_assert(eq(u64, plan->launch_count, 3));
     cr_expect(eq(str, (char *)plan->launches[0].program->name, "fill"));
     cr_expect(eq(str, (char *)plan->launches[1].program->name, "index_add"));
     cr_expect(eq(str, (char *)plan->launches[2].program->name, "sum of private copies"));
     cr_assert(eq(u64, plan->assumption_count, 1));
-    cr_expect(ne(ptr, strstr(plan->assumptions[0].text, "4 copies of the target take 0.09766 MiB"), NULL)); /* 4 x 100 x 64 x 4 B */
+    cr_expect(ne(ptr, strstr(plan->assumptions[0].text, "4 copies of the target take 0.09766 MiB"),
+                 NULL)); /* 4 x 100 x 64 x 4 B */
     kernel_plan_destroy(plan);
 }
 
@@ -123,14 +130,16 @@ struct refusal {
 ParameterizedTestParameters(fixes, what_cannot_be_fixed_is_refused)
 {
     static struct refusal cases[] = {
-        { "bounds_check", "per_thread_atomic", "rate=0.1;fix=sort-segment", "those that do: tree-reduction, wave-aggregate" },
+        { "bounds_check", "per_thread_atomic", "rate=0.1;fix=sort-segment",
+          "those that do: tree-reduction, wave-aggregate" },
         { "bounds_check", "per_thread_atomic", "rate=0.1;fix=treereduction", "unknown fix 'treereduction'" },
         { "bandwidth", "read", "mb=1;fix=privatise", "none does" },
         { "scatter", "histogram", "n=100;rows=2;fix=tree-reduction", "needs one word" },
         { "scatter", "histogram", "n=100;rows=2;fix=privatise+sort-segment", "exclude each other" },
         { "scatter", "histogram", "n=100;rows=2;bins=private;fix=privatise", "is fix privatise already" },
         { "gis", "forward", "D=64;rows=10;map=element;fix=row-pack", "leaves no lane idle" },
-        { "bounds_check", "per_thread_atomic", "rate=0.1;block_x=8;fix=row-pack", "goes without fix row-pack" },
+        { "bounds_check", "per_thread_atomic", "rate=0.1;block_x=8;fix=row-pack",
+          "goes without fix row-pack" },
     };
     return cr_make_param_array(struct refusal, cases, sizeof cases / sizeof cases[0]);
 }
@@ -142,7 +151,8 @@ ParameterizedTest(struct refusal *c, fixes, what_cannot_be_fixed_is_refused)
     struct sim_error error = { .text = "" };
     struct kernel_machine machine = walk_machine(4, 64);
     cr_assert(eq(int, kernel_params_parse(c->params, &params, &error), SIM_OK));
-    cr_expect(ne(int, kernel_plan_create(c->suite, c->kernel, params, &machine, &plan, &error), SIM_OK), "%s", c->params);
+    cr_expect(ne(int, kernel_plan_create(c->suite, c->kernel, params, &machine, &plan, &error), SIM_OK), "%s",
+              c->params);
     cr_expect(ne(ptr, strstr(error.text, c->says), NULL), "%s says: %s", c->params, error.text);
     cr_expect(eq(ptr, plan, NULL));
     kernel_plan_destroy(plan);

@@ -1,4 +1,6 @@
 /* Index distributions from files: what they hold is what is drawn, and what is wrong is named with its line. */
+#include "tests/kernels/walk.h"
+#include "workloads/kernels/index_draw_internal.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
@@ -6,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "tests/kernels/walk.h"
-#include "workloads/kernels/index_draw_internal.h"
 
 static void write_file(char *path, const char *text)
 {
@@ -46,7 +46,8 @@ static struct counts histogram_of(const char *params, const char *file_text)
 
 Test(index_input, a_trace_is_met_in_its_order_and_again)
 {
-    struct counts counts = histogram_of("n=10;rows=8", "# three lookups\n5\n 5\n\n7\n"); /* 5 5 7 5 5 7 5 5 7 5 */
+    struct counts counts = histogram_of("n=10;rows=8",
+                                        "# three lookups\n5\n 5\n\n7\n"); /* 5 5 7 5 5 7 5 5 7 5 */
     cr_expect(eq(u64, counts.of[5], 7));
     cr_expect(eq(u64, counts.of[7], 3));
 }
@@ -75,10 +76,11 @@ Test(index_input, counts_of_counts_are_exact_too)
 
 /* Half of the distinct rows once and half more often; lookups 20% and 80%: mean 2.5, so 0.5 x 2.5 / 0.5 = 1 and 4 a row. 100
  * lookups: 20 rows once, 80 / 4 = 20 rows four times. */
-static const char statistics[] = "table_a\nAvg col size: 2.5\nHistogram of col sizes:\n(0, 1]: 0.5\n(1, 8]: 0.5\n[0, 1]\n"
-                                 "Ratio of index distribution at different column sizes:\n(0, 1]: 0.2\n(1, 8]: 0.8\n[0, 1]\n"
-                                 "table_b\nAvg col size: 1\nHistogram of col sizes:\n(0, 1]: 1\n[0, 1]\n"
-                                 "Ratio of index distribution at different column sizes:\n(0, 1]: 1\n[0, 1]\n";
+static const char statistics[] =
+    "table_a\nAvg col size: 2.5\nHistogram of col sizes:\n(0, 1]: 0.5\n(1, 8]: 0.5\n[0, 1]\n"
+    "Ratio of index distribution at different column sizes:\n(0, 1]: 0.2\n(1, 8]: 0.8\n[0, 1]\n"
+    "table_b\nAvg col size: 1\nHistogram of col sizes:\n(0, 1]: 1\n[0, 1]\n"
+    "Ratio of index distribution at different column sizes:\n(0, 1]: 1\n[0, 1]\n";
 
 Test(index_input, locality_statistics_become_rows_of_their_multiplicity)
 {
@@ -142,7 +144,10 @@ ParameterizedTest(struct wrong_file *c, index_input, wrong_files_are_one_line_wi
     struct sim_error error = { .text = "" };
     struct kernel_machine machine = walk_machine(4, 64);
     cr_assert(eq(int, kernel_params_parse(all, &params, &error), SIM_OK));
-    cr_expect(eq(int, sim_status_exit_code(kernel_plan_create("scatter", "histogram", params, &machine, &plan, &error)), 1));
+    cr_expect(
+        eq(int,
+           sim_status_exit_code(kernel_plan_create("scatter", "histogram", params, &machine, &plan, &error)),
+           1));
     cr_expect(ne(ptr, strstr(error.text, c->says), NULL), "says: %s", error.text);
     kernel_plan_destroy(plan);
     kernel_params_destroy(params);
@@ -156,7 +161,8 @@ Test(index_input, a_missing_file_is_named)
     struct sim_error error = { .text = "" };
     struct kernel_machine machine = walk_machine(4, 64);
     cr_assert(eq(int, kernel_params_parse("n=10;rows=8;index_file=/nowhere/x", &params, &error), SIM_OK));
-    cr_expect(eq(int, kernel_plan_create("scatter", "histogram", params, &machine, &plan, &error), SIM_BAD_FILE));
+    cr_expect(
+        eq(int, kernel_plan_create("scatter", "histogram", params, &machine, &plan, &error), SIM_BAD_FILE));
     cr_expect(ne(ptr, strstr(error.text, "index_file=/nowhere/x: No such file"), NULL), "%s", error.text);
     kernel_params_destroy(params);
 }

@@ -59,6 +59,12 @@ ParameterizedTestParameters(dense, refusals)
         { "attention", "sdpa_fwd", "b=1;h=3;s=64;d=64;kv_heads=2", SIM_BAD_ARGUMENT, "kv_heads=2" },
         { "attention", "sdpa_fwd", "b=1;h=1;s=64;d=64;causal=1;s_kv=32", SIM_BAD_ARGUMENT, "s_kv=32" },
         { "attention", "sdpa_fwd", "b=1;h=1;s=64;d=64;causal=2", SIM_BAD_ARGUMENT, "causal=2" },
+        { "jagged", "forward", "B=0;S=64;heads=2;d=64", SIM_BAD_ARGUMENT, "B=0" },
+        { "jagged", "forward", "B=2;S=64;heads=3;kv_heads=2;d=64", SIM_BAD_ARGUMENT, "kv_heads=2" },
+        { "jagged", "forward", "B=2;S=64;heads=2;d=64;tokens=1000", SIM_BAD_ARGUMENT, "tokens=1000" },
+        { "jagged", "forward", "B=2;S=64;heads=2;d=64;tokens=64;sum_len2=9", SIM_BAD_ARGUMENT, "sum_len2=9" },
+        { "power", "gemm_duty", "n=4096;dtype=bf16;duty=0", SIM_BAD_ARGUMENT, "duty=0" },
+        { "attention", "hstu_fwd", "fix=fast-gelu", SIM_BAD_ARGUMENT, "fast-gelu" },
         { "attention", "sdpa_bwd", "b=1e6;h=64;s=65536;d=128", SIM_DOES_NOT_FIT, "HBM" },
     };
     return cr_make_param_array(struct refusal, cases, sizeof cases / sizeof cases[0]);

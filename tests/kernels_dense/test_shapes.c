@@ -12,7 +12,7 @@
 
 /* `format` takes `count` sizes, drawn up to 2^bits each. */
 struct shape_case {
-    char suite[16], kernel[20], format[120];
+    char suite[16], kernel[32], format[120];
     uint32_t count, bits[SIZES_MAX];
 };
 
@@ -57,6 +57,11 @@ ParameterizedTestParameters(dense, random_shapes)
           "b=%llu;h=4;kv_heads=2;s=%llu;s_kv=600;d=64;causal=1;launches=main",
           2,
           { 2, 9 } },
+        { "jagged", "forward", "B=%llu;S=%llu;heads=%llu;kv_heads=1;d=64;swizzle=1", 3, { 3, 9, 2 } },
+        { "jagged", "backward_dkdv_atomic", "B=%llu;S=%llu;heads=4;kv_heads=2;d=32;block_n=32;stages=1", 2, { 3, 9 } },
+        { "jagged", "backward_dkdv_accumulate", "B=%llu;S=%llu;heads=4;kv_heads=2;d=64;causal=0", 2, { 3, 9 } },
+        { "attention", "jfa_bwd", "B=%llu;S=%llu;heads=4;kv_heads=2;d=64", 2, { 3, 9 } },
+        { "attention", "gdpa_fwd", "B=%llu;S=%llu;fix=pipeline2+occupancy+mfma16+fast-gelu+xcd-swizzle", 2, { 3, 9 } },
     };
     return cr_make_param_array(struct shape_case, cases, sizeof cases / sizeof cases[0]);
 }

@@ -84,6 +84,8 @@ Test(model_memory, measured_peaks_are_met)
         { "gpt13b", { "batch=16", "checkpoint=1" }, 28.466 },
         { "gpt13b", { "batch=32", "checkpoint=0.5" }, 66.023 },
         { "gpt13b", { "batch=4", "checkpoint=1" }, 21.246 },
+        { "gpt13b", { "batch=4", "gpus=2", "parallel=ddp" }, 37.936 },
+        { "gpt13b", { "batch=16", "gpus=2", "parallel=zero3" }, 41.660 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct step_memory memory = peak_of(cases[i].model, cases[i].set);
@@ -98,6 +100,18 @@ Test(model_memory, measured_peaks_are_met)
     }
 }
 
+/* Sharding over eight GPUs leaves an eighth of parameters and state: 15.81 / 8 GiB; ZeRO-1 shares the state alone. */
+Test(model_memory, sharding_divides_what_it_shards)
+{
+    static const char *const zero3[] = { "gpus=8", "parallel=zero3", NULL }, *const zero1[] = { "gpus=8", "parallel=zero1", NULL },
+                      *const ddp[] = { "gpus=8", "parallel=ddp", NULL };
+    struct step_memory all = peak_of("gpt13b", ddp), sharded = peak_of("gpt13b", zero3), state = peak_of("gpt13b", zero1);
+    cr_expect(fabs(8 * sharded.owner_bytes[GRAPH_MEMORY_PARAMETERS] / all.owner_bytes[GRAPH_MEMORY_PARAMETERS] - 1) < 0.001);
+    cr_expect(fabs(8 * sharded.owner_bytes[GRAPH_MEMORY_OPTIMIZER] / all.owner_bytes[GRAPH_MEMORY_OPTIMIZER] - 1) < 0.001);
+    cr_expect(fabs(8 * state.owner_bytes[GRAPH_MEMORY_OPTIMIZER] / all.owner_bytes[GRAPH_MEMORY_OPTIMIZER] - 1) < 0.001);
+    cr_expect_eq(state.owner_bytes[GRAPH_MEMORY_PARAMETERS], all.owner_bytes[GRAPH_MEMORY_PARAMETERS]);
+}
+
 /* 1.4146 G parameters in fp32 are 5.270 GiB; two moments of Adam twice that. */
 Test(model_memory, parameters_and_their_state_are_counted_once)
 {
@@ -110,4 +124,14 @@ Test(model_memory, parameters_and_their_state_are_counted_once)
               memory.owner_bytes[GRAPH_MEMORY_PARAMETERS], bytes);
     cr_expect(fabs(memory.owner_bytes[GRAPH_MEMORY_OPTIMIZER] / (2 * bytes) - 1) < 1e-3);
     cr_expect_eq(memory.owner_bytes[GRAPH_MEMORY_GRADIENTS], 0, "the peak is at the loss, before any gradient");
+}
+
+/* 11 tables of width 512 on 8 GPUs: 293 M rows of 2052 bytes are 560 GiB, a row-wise eighth 70 GiB on each. */
+Test(model_memory, row_wise_tables_lie_evenly)
+{
+    static const char *const rows[] = { "plan=row_wise", "batch=8", NULL };
+    struct step_memory memory = peak_of("mlperf_dlrm_v4", rows);
+    double all = 9390624.0 + 1293395 + 3367692 + 1000001 + 100e6 + 40e6 + 24e6 + 40e6 + 32e6 + 2e6 + 40e6;
+    cr_expect(fabs(memory.owner_bytes[GRAPH_MEMORY_EMBEDDINGS] / (all / 8 * (2048 + 4)) - 1) < 1e-4, "%.0f bytes",
+              memory.owner_bytes[GRAPH_MEMORY_EMBEDDINGS]);
 }

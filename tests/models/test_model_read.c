@@ -1,4 +1,5 @@
 /* What a description may say, and what it is told when it says something else. */
+#include "sim/core/data_path.h"
 #include "workloads/models/model.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -73,6 +74,33 @@ Test(model_read, what_is_wrong_is_said_in_one_line)
     expect_refused(MODEL(TABLES, "{\"kind\": \"mlp\", \"input\": 4, \"widths\": [32, 8]}, {\"kind\": \"dot\"}", ""),
                    "must end in the tables' dim");
     expect_refused(MODEL(TABLES, BOTTOM, ", \"precision\": \"int4\""), "fp32|bf16-autocast|bf16");
+}
+
+/* Each example beside the header is read, builds and knows its memory, at one GPU count more than its own too. */
+Test(model_read, every_example_builds)
+{
+    struct data_names names = { 0 };
+    struct sim_error error = { 0 };
+    cr_assert_eq(data_path_list("workloads/models", &names, &error), SIM_OK, "%s", error.text);
+    cr_expect(names.count >= 9);
+    for (size_t i = 0; i < names.count; i++) {
+        char path[DATA_PATH_CAPACITY];
+        struct model *model = NULL;
+        struct graph *graph = NULL;
+        cr_assert_eq(data_path_find("workloads/models", "model", names.name[i], path, &error), SIM_OK);
+        cr_assert_eq(model_read(path, &model, &error), SIM_OK, "%s", error.text);
+        for (int more = 0; more < 2; more++) {
+            char setting[32];
+            snprintf(setting, sizeof setting, "gpus=%u", model_gpus(model) * (more + 1));
+            cr_assert_eq(model_set(model, setting, &error), SIM_OK, "%s", error.text);
+            cr_assert_eq(model_graph(model, &graph, &error), SIM_OK, "%s: %s", names.name[i], error.text);
+            cr_expect(graph->allocation_count > 0);
+            cr_expect_eq(graph->world_size, model_gpus(model));
+            graph_destroy(graph);
+        }
+        model_destroy(model);
+    }
+    data_names_finish(&names);
 }
 
 Test(model_read, changes_are_checked)

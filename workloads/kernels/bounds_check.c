@@ -8,8 +8,10 @@ struct bounds {
     uint32_t block_x, block_y;     /* threads along a bag, bags per workgroup */
     uint32_t lanes, threads;
     uint64_t groups_per_table;
+    uint64_t groups, grid;         /* workgroups' worth of bags; workgroups that walk them, `grid` apart */
     uint32_t invalid_below; /* an index is invalid when its hash is below */
     bool tree;
+    enum bounds_claim { CLAIM_NONE, CLAIM_WAVE, CLAIM_THREAD } claim; /* who asks the counter whether to print a warning */
     uint64_t indices, offsets, rows, counter;
 };
 
@@ -29,6 +31,17 @@ struct bag_part {
     uint32_t first_lane, x, width;
 };
 
+/* Trips over a bag; a wave's trip t is trip t % that of its group number t / that. r[2]: the group it is at. */
+static uint64_t bag_trips(const struct bounds *k)
+{
+    return ceil_div(k->length, k->block_x);
+}
+
+static uint64_t bounds_group(const struct bounds *k, const struct wave_state *state)
+{
+    return state->workgroup + state->r[2] * k->grid;
+}
+
 /* The part-th bag that the wave works on; false when there is none (end of the wave, of the workgroup or the table). */
 static bool bounds_part(const struct bounds *k, const struct wave_state *state, uint32_t part, struct bag_part *out)
 {
@@ -36,8 +49,8 @@ static bool bounds_part(const struct bounds *k, const struct wave_state *state, 
     uint64_t y = first / k->block_x + part;
     uint64_t from = max_u64(y * k->block_x, first);
     uint64_t to = min_u64(min_u64((y + 1) * k->block_x, first + k->lanes), k->threads);
-    uint64_t table = state->workgroup / k->groups_per_table;
-    uint64_t bag = state->workgroup % k->groups_per_table * k->block_y + y;
+    uint64_t group = bounds_group(k, state), table = group / k->groups_per_table;
+    uint64_t bag = group % k->groups_per_table * k->block_y + y;
     if (from >= to || bag >= k->bags) {
         return false;
     }
@@ -49,7 +62,7 @@ static bool bounds_part(const struct bounds *k, const struct wave_state *state, 
 /* Elements of the bag that a part touches in trip `t`: [first, first + count) of the index array. */
 static uint64_t part_elements(const struct bounds *k, const struct bag_part *part, uint64_t trip, uint64_t *first)
 {
-    uint64_t at = trip * k->block_x + part->x;
+    uint64_t at = trip % bag_trips(k) * k->block_x + part->x;
     *first = part->bag * k->length + at;
     return at < k->length ? min_u64(part->width, k->length - at) : 0;
 }
@@ -64,6 +77,29 @@ static uint64_t bounds_trips(const struct bounds *k, const struct wave_state *st
         }
     }
     return trips;
+}
+
+/* Whether the wave's next trip is over the bags it is at. */
+static bool bounds_within_bags(const struct bounds *k, const struct wave_window *window, const struct wave_state *state)
+{
+    return state->trip < window->trip_limit && state->trip / bag_trips(k) == state->r[2] &&
+           state->trip % bag_trips(k) < bounds_trips(k, state);
+}
+
+/* On to the next group of bags that has one for this wave; false when there is none. */
+static bool bounds_next_bags(const struct bounds *k, const struct wave_window *window, struct wave_state *state,
+                             struct bag_part *part)
+{
+    for (; state->trip < window->trip_limit; state->trip = (state->r[2] + 1) * bag_trips(k)) {
+        state->r[2] = state->trip / bag_trips(k);
+        if (bounds_group(k, state) >= k->groups) {
+            return false;
+        }
+        if (bounds_part(k, state, 0, part)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Spans of the elements of a trip, all of them or the invalid ones; the lanes that hold an invalid one go to `bad`. */
@@ -93,15 +129,14 @@ static uint64_t bounds_spans(const struct bounds *k, const struct wave_state *st
 /* Whether any index of the workgroup is invalid (the tree's last thread asks). */
 static bool bounds_group_has_invalid(const struct bounds *k, uint64_t workgroup)
 {
-    uint64_t table = workgroup / k->groups_per_table;
-    uint64_t bag = workgroup % k->groups_per_table * k->block_y;
-    uint64_t end = (table * k->bags + min_u64(bag + k->block_y, k->bags)) * k->length;
-    if (k->invalid_below == 0) {
-        return false;
-    }
-    for (uint64_t i = (table * k->bags + bag) * k->length; i < end; i++) {
-        if (is_invalid(k, i)) {
-            return true;
+    for (uint64_t group = workgroup; k->invalid_below > 0 && group < k->groups; group += k->grid) {
+        uint64_t table = group / k->groups_per_table;
+        uint64_t bag = group % k->groups_per_table * k->block_y;
+        uint64_t end = (table * k->bags + min_u64(bag + k->block_y, k->bags)) * k->length;
+        for (uint64_t i = (table * k->bags + bag) * k->length; i < end; i++) {
+            if (is_invalid(k, i)) {
+                return true;
+            }
         }
     }
     return false;
@@ -119,7 +154,7 @@ static void count_op(const struct bounds *k, struct wave_op *op, uint32_t lanes)
     op_lanes(op, lanes);
 }
 
-enum bounds_step { BOUNDS_OFFSETS, BOUNDS_ROWS, BOUNDS_LOAD, BOUNDS_FIX, BOUNDS_COUNT, BOUNDS_TREE, BOUNDS_END };
+enum bounds_step { BOUNDS_OFFSETS, BOUNDS_ROWS, BOUNDS_LOAD, BOUNDS_FIX, BOUNDS_CLAIM, BOUNDS_COUNT, BOUNDS_TREE, BOUNDS_END };
 
 /* sm_90: 22 registers, 4 KiB of shared memory in both variants.
  *   offsets   20 instructions, 53 cycles, three special registers and constants on the way
@@ -138,9 +173,11 @@ static void bounds_next(const struct wave_program *program, const struct wave_wi
     uint32_t levels = 0;
     switch (state->pc) {
     case BOUNDS_OFFSETS:
-        wave_first_trip(window, state);
-        state->pc = k->tree ? BOUNDS_TREE : BOUNDS_END;
-        if (bounds_part(k, state, 0, &part)) {
+        if (state->r[3] == 0) {
+            state->r[3] = 1;
+            wave_first_trip(window, state);
+        }
+        if (bounds_next_bags(k, window, state, &part)) {
             last = part;
             for (uint32_t i = 1; bounds_part(k, state, i, &last); i++) {
             }
@@ -151,11 +188,13 @@ static void bounds_next(const struct wave_program *program, const struct wave_wi
             state->pc = BOUNDS_ROWS;
             return;
         }
-        break;
+        state->pc = BOUNDS_CLAIM;
+        bounds_next(program, window, state, op);
+        return;
     case BOUNDS_ROWS:
         op_begin(op, WAVE_LOAD, 0);
         op_work(op, 2, 6, 23 + KERNEL_SPECIAL_CYCLES);
-        op_span(op, k->rows + state->workgroup / k->groups_per_table * 8, 8);
+        op_span(op, k->rows + bounds_group(k, state) / k->groups_per_table * 8, 8);
         op_lanes(op, k->lanes);
         state->pc = BOUNDS_LOAD;
         return;
@@ -172,8 +211,8 @@ static void bounds_next(const struct wave_program *program, const struct wave_wi
         __attribute__((fallthrough)); /* nothing to fix */
     }
     case BOUNDS_LOAD:
-        if (state->trip < min_u64(bounds_trips(k, state), window->trip_limit)) {
-            bool first = state->trip == window->trip_first;
+        if (bounds_within_bags(k, window, state)) {
+            bool first = state->trip == window->trip_first || state->trip % bag_trips(k) == 0;
             op_begin(op, WAVE_LOAD, first ? WAVE_NO_WAIT : 0);
             op_work(op, first ? 9 : 2, first ? 45 : 8, first ? 142 + 4 * KERNEL_SPECIAL_CYCLES : 21);
             op_lanes(op, bounds_spans(k, state, state->trip, false, op, &ignored));
@@ -182,7 +221,20 @@ static void bounds_next(const struct wave_program *program, const struct wave_wi
             state->pc = k->invalid_below > 0 ? BOUNDS_FIX : BOUNDS_LOAD;
             return;
         }
+        state->trip = max_u64(state->trip, (state->r[2] + 1) * bag_trips(k));
+        state->pc = BOUNDS_OFFSETS;
+        bounds_next(program, window, state, op); /* the wave's next bags, or the end of them */
+        return;
+    case BOUNDS_CLAIM:
         state->pc = k->tree ? BOUNDS_TREE : BOUNDS_COUNT;
+        if (k->claim != CLAIM_NONE && state->r[0] != 0) {
+            /* Adds nothing and looks at the old value; address and value are uniform, so a compiler may merge the wave. */
+            count_op(k, op, k->claim == CLAIM_WAVE ? 1 : (uint32_t)__builtin_popcountll(state->r[0]));
+            op->wait_outstanding = 0;
+            op->atomic_flags = WAVE_ATOMIC_RETURN | (k->claim == CLAIM_WAVE ? WAVE_ATOMIC_WAVE_MERGED : 0);
+            op_work(op, 4, 8, 24);
+            return;
+        }
         break;
     default:
         break;
@@ -242,14 +294,30 @@ static void bounds_build(struct kernel_build *build, bool tree)
     tree = tree || kernel_has_fix(build, KERNEL_FIX_TREE_REDUCTION);
     const char *shape = "the study gives 30 tables, 13.8 M indices and blocks of 1024 threads";
     uint64_t tables = kernel_param_integer_or(build, "tables", 1, 100000, 30, shape);
-    uint64_t bags = kernel_param_integer_or(build, "batch", 1, 1000000000, 65536, "65536 bags of 7 fit the study's "
-                                            "13.8 M indices");
     uint64_t length = kernel_param_integer_or(build, "bag", 1, 1000000000, 7, "fits the study's times before and after "
                                               "its repair");
-    uint64_t indices = kernel_param_integer_or(build, "indices", 1, 1ull << 50, tables * bags * length, NULL);
+    bool by_indices = kernel_param_given(build, "indices") && !kernel_param_given(build, "batch");
+    uint64_t indices = kernel_param_integer_or(build, "indices", 1, 1ull << 50, 0, NULL), bags;
+    if (by_indices) { /* a round figure: the nearest whole bags */
+        bags = max_u64(1, (indices + tables * length / 2) / (tables * length));
+        if (indices != tables * bags * length) {
+            kernel_assume(build, "indices = %llu: %llu whole bags of %llu a table come nearest to %llu",
+                          (unsigned long long)(tables * bags * length), (unsigned long long)bags, (unsigned long long)length,
+                          (unsigned long long)indices);
+        }
+        indices = tables * bags * length;
+    } else {
+        bags = kernel_param_integer_or(build, "batch", 1, 1000000000, 65536, "65536 bags of 7 fit the study's 13.8 M indices");
+        indices = indices > 0 ? indices : tables * bags * length;
+    }
     uint64_t threads = kernel_param_integer_or(build, "block", 32, 1024, packed ? 256 : 1024, NULL);
-    uint64_t block_x = packed ? 1 : kernel_param_integer_or(build, "block_x", 1, 1024, 32,
-                                                            "the library's geometry varies: 8 to 64");
+    /* The library's geometry, unless one is named: a wave a bag, at most 64 workgroups a unit that walk the bags. */
+    bool named = kernel_param_given(build, "block_x");
+    uint64_t block_x = packed ? 1 : kernel_param_integer_or(build, "block_x", 1, 1024, build->machine->lanes,
+                                                            "a wave a bag, as the study's library; others have 8 to 64");
+    uint64_t grid = kernel_param_integer_or(build, "grid", 0, 1000000, named || packed ? 0 : 64,
+                                            named || packed ? NULL : "workgroups a unit that walk the bags, as the study's "
+                                            "library; 0: one for each share of bags");
     if (packed && kernel_param_given(build, "block_x")) {
         kernel_fail(build, SIM_BAD_ARGUMENT, "parameter block_x goes without fix row-pack, which gives each bag one lane");
     }
@@ -258,6 +326,10 @@ static void bounds_build(struct kernel_build *build, bool tree)
                     (unsigned long long)block_x, (unsigned long long)threads);
     }
     double rate = kernel_param_real(build, "rate", 0, 1);
+    /* The study's library warns; a program that names its geometry is taken as it says. */
+    int claim = kernel_param_choice_or(build, "claim", "none|wave|thread", named ? CLAIM_NONE : CLAIM_WAVE,
+                                       named ? NULL : "the study's library asks its counter who prints a warning; none where "
+                                       "the geometry (block_x) is given");
     if (indices != tables * bags * length && kernel_build_ok(build)) {
         kernel_fail(build, SIM_BAD_ARGUMENT, "parameter indices=%llu is not valid: tables x batch x bag is %llu",
                     (unsigned long long)indices, (unsigned long long)(tables * bags * length));
@@ -271,9 +343,12 @@ static void bounds_build(struct kernel_build *build, bool tree)
     struct wave_program *program = kernel_program_create("bounds check", sizeof(struct bounds), bounds_next);
     struct bounds *k = program->context;
     *k = (struct bounds){ .tables = tables, .bags = bags, .length = length, .block_x = (uint32_t)block_x,
-                          .block_y = (uint32_t)(threads / block_x), .lanes = build->machine->lanes, .tree = tree };
+                          .block_y = (uint32_t)(threads / block_x), .lanes = build->machine->lanes, .tree = tree,
+                          .claim = (enum bounds_claim)claim };
     k->threads = k->block_x * k->block_y;
     k->groups_per_table = ceil_div(bags, k->block_y);
+    k->groups = tables * k->groups_per_table;
+    k->grid = grid > 0 ? min_u64(k->groups, grid * build->machine->units) : k->groups;
     double threshold = rate * 4294967296.0;
     k->invalid_below = threshold >= 4294967295.0 ? UINT32_MAX : (uint32_t)threshold;
     double bytes = (double)indices * 8;
@@ -281,12 +356,12 @@ static void bounds_build(struct kernel_build *build, bool tree)
     k->offsets = kernel_program_tensor(program, "offsets", ((double)tables * (double)bags + 1) * 8);
     k->rows = kernel_program_tensor(program, "rows", (double)tables * 8);
     k->counter = kernel_program_tensor(program, "counter", 8);
-    program->workgroups = tables * k->groups_per_table;
+    program->workgroups = k->grid;
     program->waves_per_workgroup = (uint32_t)ceil_div(k->threads, k->lanes);
     program->registers_per_lane = 22;
     program->lds_bytes = (uint32_t)threads * 4;
     program->work_units_total = max_u64(1, bounds_work(k, program));
-    kernel_program_loops(program, build->machine, ceil_div(length, block_x));
+    kernel_program_loops(program, build->machine, ceil_div(length, block_x) * ceil_div(k->groups, k->grid));
     program->l2_footprint_bytes = bytes;
     /* The measuring program rewrites the indices just before. */
     program->initial_cache = WAVE_CACHE_STATE_PREDECESSOR;
@@ -311,7 +386,9 @@ static void tree_reduction_build(struct kernel_build *build)
     bounds_build(build, true);
 }
 
-#define BOUNDS_HELP "tables (30), batch (65536), bag (7), block_x (32), rate (of invalid indices), indices, block (threads, 1024), copies"
+#define BOUNDS_HELP "tables (30), batch (65536), bag (7), block_x (lanes a bag: a wave), rate (of invalid indices), indices, " \
+                    "block (threads, 1024), grid (workgroups a unit, 0: not bounded), claim (none|wave|thread: a second " \
+                    "atomic of those that saw one, to print once), copies"
 
 const struct kernel_definition bounds_check_kernels[] = {
     { "bounds_check", "per_thread_atomic", "indices against row counts; an atomic per thread that saw a bad one",

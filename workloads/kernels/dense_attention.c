@@ -13,9 +13,10 @@
 #include <stdlib.h>
 
 #define SPANS_PER_OP 64u
-#define KEPT_ROWS 128u
+#define BACKWARD_ROWS 128u /* kept; two tensors and two accumulators */
+#define KEPT_ROWS_PER_LANE 4u /* 16 rows a wave of 32 lanes, 32 a wave of 64, as their matrix instructions have them */
 #define GROUP_ROWS 64u /* of the kept tile, for each group of waves */
-#define THREADS 256u
+#define WAVES 8u /* two a SIMD: one multiplies while the other is at its exponentials */
 #define ITEM_STEPS 1u /* what starting and storing an item costs, in steps: for dealing items alone */
 #define ITEMS_MAX (1u << 24)
 #define ADD_BYTES 4096u /* that one atomic op covers */
@@ -591,9 +592,8 @@ static void flash_tiles(struct kernel_build *build, struct flash *flash, struct 
     uint64_t row = p->depth * p->bytes, most = build->machine->lds_bytes_per_workgroup_max;
     uint64_t given_kept = flash->backward ? p->tile_kv : p->tile_q,
              given = flash->backward ? p->tile_q : p->tile_kv;
-    uint64_t kept = given_kept > 0 ? given_kept : KEPT_ROWS, moving = given > 0         ? given
-                                                                      : flash->backward ? 64
-                                                                                        : 128;
+    uint64_t usual = flash->backward ? BACKWARD_ROWS : KEPT_ROWS_PER_LANE * build->machine->lanes;
+    uint64_t kept = given_kept > 0 ? given_kept : usual, moving = given > 0 ? given : flash->backward ? 64 : 128;
     while (given == 0 && moving > 16 && kept * flash->kept_loads * row + 4 * moving * row > most) {
         moving /= 2;
     }
@@ -613,9 +613,9 @@ static void flash_finish(struct kernel_build *build, struct wave_program *progra
                          const struct attention_params *p)
 {
     struct flash *flash = program->context;
-    uint64_t threads = THREADS;
     flash->lanes = build->machine->lanes;
-    flash->waves = (uint32_t)ceil_div(threads, flash->lanes);
+    flash->waves = WAVES;
+    uint64_t threads = (uint64_t)flash->waves * flash->lanes;
     flash->batch = p->batch;
     flash->heads = p->heads;
     flash->causal = p->causal;

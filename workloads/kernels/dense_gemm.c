@@ -6,10 +6,13 @@
  * Architecture through Microbenchmarking, arXiv:2501.12084: mma reaches 63% of what wgmma does. */
 #define REGISTER_RATE 0.63
 #define SIZE_MAX_GEMM (1ull << 28)
+#define GROUPS_MAX 256
 #define SPLIT_MAX (DENSE_OPERANDS_MAX - 1) /* the reduction loads all parts of an element together */
 
 struct gemm_params {
     uint64_t m, n, k, batch;
+    uint64_t group_m[GROUPS_MAX];
+    size_t group_count;
     int dtype, trans, style;
     struct gemm_tile tile; /* 0 where not given */
     int mapping;           /* -1 where not given */
@@ -124,6 +127,9 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
         kernel_fail(build, SIM_UNSUPPORTED, "the device has no matrix rate for this dtype");
         return;
     }
+    if (p->group_count > 0) {
+        gemm_problem_group(&launch.problem, p->group_m, p->group_count);
+    }
     gemm_select(&machine, &launch.problem, &p->tile, &best, 1);
     launch.tile = best.tile;
     if (p->mapping >= 0) {
@@ -132,7 +138,8 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
     launch.workgroups = p->workgroups;
     launch.bias = p->bias;
     check_tile(build, &launch.problem, &launch.tile);
-    double elements = (double)p->batch * ((double)p->m * (double)p->k + (double)p->k * (double)p->n);
+    double products = (double)max_u64(p->batch, p->group_count);
+    double elements = ((double)p->m * (double)p->batch + (double)p->n * products) * (double)p->k;
     kernel_require_hbm(build, elements * launch.problem.type.bytes, "the operands");
     if (!kernel_build_ok(build)) {
         return;
@@ -145,7 +152,7 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
     }
     double flops = program->flops;
     kernel_plan_add(build, program, 1);
-    if (launch.tile.split > 1 && p->reduction && kernel_build_ok(build)) {
+    if (launch.tile.split > 1 && p->reduction && !machine.split_in_kernel && kernel_build_ok(build)) {
         add_split_reduction(build, &launch.problem, launch.tile.split);
     }
     build->plan->flops = flops;
@@ -178,6 +185,20 @@ static void build_bmm(struct kernel_build *build)
     build_gemm(build, &p, true);
 }
 
+static void build_grouped(struct kernel_build *build)
+{
+    struct gemm_params p = { .batch = 1 };
+    p.group_count = dense_param_list(build, "sizes", 1, SIZE_MAX_GEMM, p.group_m, GROUPS_MAX, false);
+    for (size_t i = 0; i < p.group_count; i++) {
+        p.m += p.group_m[i];
+    }
+    p.n = kernel_param_integer(build, "N", 1, SIZE_MAX_GEMM);
+    p.k = kernel_param_integer(build, "K", 1, SIZE_MAX_GEMM);
+    p.dtype = kernel_param_choice(build, "dtype", GEMM_DTYPE_CHOICES);
+    p.trans = kernel_param_choice_or(build, "trans", "nt|nn", 0, NULL);
+    build_gemm(build, &p, true);
+}
+
 static void build_tile(struct kernel_build *build)
 {
     struct gemm_params p = { 0 };
@@ -206,5 +227,7 @@ const struct kernel_definition dense_gemm_kernels[] = {
       build_bmm },
     { "gemm", "tile", "matrix product with the tile of a traced kernel",
       "M, N, K, dtype, tile_m, tile_n, trans (nt), batch (1), " TILE_HELP, build_tile },
+    { "gemm", "grouped", "products of the same N and K, each with its own rows and its own B",
+      "sizes (rows of each, M1:M2:...), N, K, dtype, trans (nt|nn; nt), " TILE_HELP, build_grouped },
     { NULL, NULL, NULL, NULL, NULL },
 };

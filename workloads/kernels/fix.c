@@ -6,6 +6,8 @@
 #define BIT(fix) (1u << KERNEL_FIX_##fix)
 #define ON_ATOMICS (BIT(WAVE_AGGREGATE) | BIT(SORT_SEGMENT) | BIT(PRIVATISE))
 
+#define ON_ATTENTION (BIT(OCCUPANCY) | BIT(MFMA16) | BIT(PIPELINE2) | BIT(XCD_SWIZZLE))
+
 /* Which kernel takes which fix. tree-reduction where all may add to one word; register-cache where a wave adds whole rows
  * one after the other; row-pack where a row or bag can be narrower than a wave. */
 static const struct {
@@ -26,12 +28,16 @@ static const struct {
     { "tbe", "forward", BIT(ROW_PACK) | BIT(XCD_SWIZZLE) },
     { "tbe", "backward_atomic", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(XCD_SWIZZLE) },
     { "tbe", "backward", BIT(WAVE_PER_ROW) },
-    { "tbe_fused", "backward", BIT(WAVE_PER_ROW) },
-    { "tbe_fused", "backward_short_runs", BIT(WAVE_PER_ROW) },
     { "scatter", "index_add", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(TREE_REDUCTION) | BIT(XCD_SWIZZLE) },
     { "scatter", "index_put", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(TREE_REDUCTION) | BIT(XCD_SWIZZLE) },
     { "scatter", "scatter_add", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(TREE_REDUCTION) | BIT(XCD_SWIZZLE) },
     { "scatter", "histogram", ON_ATOMICS | BIT(TREE_REDUCTION) },
+    { "attention", "gdpa_fwd", ON_ATTENTION | BIT(FAST_GELU) },
+    { "attention", "gdpa_bwd", ON_ATTENTION | BIT(FAST_GELU) | BIT(KV_ACCUMULATE) },
+    { "attention", "hstu_fwd", ON_ATTENTION },
+    { "attention", "hstu_bwd", ON_ATTENTION | BIT(KV_ACCUMULATE) },
+    { "attention", "jfa_fwd", ON_ATTENTION },
+    { "attention", "jfa_bwd", ON_ATTENTION | BIT(KV_ACCUMULATE) },
     { "embedding", "backward_atomic", ON_ATOMICS | BIT(REGISTER_CACHE) | BIT(XCD_SWIZZLE) },
 };
 #define TAKER_COUNT (sizeof takers / sizeof takers[0])
@@ -79,7 +85,8 @@ static const char *list_fixes(uint32_t fixes, char *text, size_t capacity)
     text[0] = '\0';
     for (int fix = 0; fix < KERNEL_FIXES; fix++) {
         if (fixes & 1u << fix && used < capacity) {
-            int written = snprintf(text + used, capacity - used, "%s%s", used > 0 ? ", " : "", fix_texts[fix]);
+            int written = snprintf(text + used, capacity - used, "%s%s", used > 0 ? ", " : "",
+                                   fix_texts[fix]);
             used += written > 0 ? (size_t)written : 0;
         }
     }
@@ -104,14 +111,16 @@ static void add_fix(struct kernel_build *build, const char *name, size_t length,
             continue;
         }
         if (!(taken & 1u << fix)) {
-            kernel_fail(build, SIM_BAD_ARGUMENT, "fix '%s' does not apply to this kernel (%s%s)", fix_texts[fix],
-                        taken != 0 ? "those that do: " : "none does", list_fixes(taken, list, sizeof list));
+            kernel_fail(build, SIM_BAD_ARGUMENT, "fix '%s' does not apply to this kernel (%s%s)",
+                        fix_texts[fix], taken != 0 ? "those that do: " : "none does",
+                        list_fixes(taken, list, sizeof list));
         }
         build->fixes |= 1u << fix;
         return;
     }
     kernel_fail(build, SIM_BAD_ARGUMENT, "unknown fix '%.*s' (%s%s)", (int)(length < 40 ? length : 40), name,
-                taken != 0 ? "this kernel takes: " : "this kernel takes none", list_fixes(taken, list, sizeof list));
+                taken != 0 ? "this kernel takes: " : "this kernel takes none",
+                list_fixes(taken, list, sizeof list));
 }
 
 void kernel_fixes_read(struct kernel_build *build)
@@ -145,11 +154,17 @@ void kernel_fix_target(struct kernel_build *build, uint64_t address, double byte
     if (!kernel_build_ok(build)) {
         return;
     }
-    SIM_ASSERT(build->plan->launch_count > 0, "%s/%s has no launch to fix", build->plan->suite, build->plan->kernel);
+    SIM_ASSERT(build->plan->launch_count > 0, "%s/%s has no launch to fix", build->plan->suite,
+               build->plan->kernel);
     uint32_t copies = build->scatter.copies;
-    build->scatter = (struct kernel_scatter){ .launch = build->plan->launch_count - 1, .address = address, .bytes = bytes,
-                                              .row_bytes = row_bytes, .element_bytes = element_bytes, .type = type,
-                                              .copies = copies, .known = true };
+    build->scatter = (struct kernel_scatter){ .launch = build->plan->launch_count - 1,
+                                              .address = address,
+                                              .bytes = bytes,
+                                              .row_bytes = row_bytes,
+                                              .element_bytes = element_bytes,
+                                              .type = type,
+                                              .copies = copies,
+                                              .known = true };
 }
 
 /* ---- a program around a program ---- */
@@ -178,7 +193,8 @@ static struct wrapper *wrap(struct kernel_build *build, wave_next next, struct w
 {
     struct kernel_launch *launch = &build->plan->launches[build->scatter.launch];
     struct wave_program *inner = launch->program;
-    struct wave_program *program = kernel_program_create(inner->name, sizeof(struct wrapper), next), own = *program;
+    struct wave_program *program = kernel_program_create(inner->name, sizeof(struct wrapper), next),
+                        own = *program;
     *program = *inner;
     program->next = own.next;
     program->destroy = own.destroy;
@@ -190,7 +206,9 @@ static struct wrapper *wrap(struct kernel_build *build, wave_next next, struct w
     kernel_program_adopt(program, inner, destroy_inner);
     launch->program = program;
     struct wrapper *k = program->context;
-    *k = (struct wrapper){ .inner = inner, .scatter = build->scatter, .lanes = build->machine->lanes,
+    *k = (struct wrapper){ .inner = inner,
+                           .scatter = build->scatter,
+                           .lanes = build->machine->lanes,
                            .threads = program->waves_per_workgroup * build->machine->lanes };
     *out = program;
     return k;
@@ -308,7 +326,8 @@ static void evict(const struct wrapper *k, uint64_t key, uint64_t offset, uint64
     op->element_bytes = (uint8_t)k->scatter.element_bytes;
     op->span_count = op->lane_count = 0;
     uint64_t own = key >> KEY_BYTES_SHIFT;
-    op_span(op, k->scatter.address + (key & ((1ull << KEY_BYTES_SHIFT) - 1)) - 1 + offset, own > 0 ? own : bytes);
+    op_span(op, k->scatter.address + (key & ((1ull << KEY_BYTES_SHIFT) - 1)) - 1 + offset,
+            own > 0 ? own : bytes);
     op_lanes(op, (own > 0 ? own : bytes) / op->element_bytes);
 }
 
@@ -330,8 +349,8 @@ static void cache_flush(const struct wrapper *k, struct wave_state *state, struc
     *slot = more ? *slot : 0;
 }
 
-static void cache_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                       struct wave_op *op)
+static void cache_next(const struct wave_program *program, const struct wave_window *window,
+                       struct wave_state *state, struct wave_op *op)
 {
     const struct wrapper *k = program->context;
     if (stage_of(state) == 1) {
@@ -471,8 +490,9 @@ static void privatise_in_memory(struct kernel_build *build)
         return;
     }
     k->copies_address = kernel_program_tensor(program, "private copies", total);
-    kernel_assume(build, "privatise: %u copies of the target take %.4g MiB more memory, zeroed before and summed after",
-                  k->copies, total / 1048576);
+    kernel_assume(
+        build, "privatise: %u copies of the target take %.4g MiB more memory, zeroed before and summed after",
+        k->copies, total / 1048576);
     uint32_t element = k->scatter.element_bytes;
     size_t before = build->scatter.launch;
     kernel_plan_add_fill(build, total, 1);
@@ -486,8 +506,8 @@ static void privatise_in_memory(struct kernel_build *build)
     plan->launches[before] = fill;
     build->scatter.launch++;
     kernel_plan_add_map(build, "sum of private copies", bytes / element, 256, element * k->copies, element,
-                        (struct kernel_map_cost){ 4 + k->copies, 10, 40 + 2 * KERNEL_SPECIAL_CYCLES, 2, 4 + k->copies,
-                                                  4 * k->copies, 24 });
+                        (struct kernel_map_cost){ 4 + k->copies, 10, 40 + 2 * KERNEL_SPECIAL_CYCLES, 2,
+                                                  4 + k->copies, 4 * k->copies, 24 });
 }
 
 static void privatise(struct kernel_build *build)
@@ -509,8 +529,8 @@ static void privatise(struct kernel_build *build)
 
 /* The sum stays in a register; at the end of the wave a tree over the workgroup in shared memory, costs as compiled for
  * bounds_check. r[4]: barriers passed. */
-static void tree_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                      struct wave_op *op)
+static void tree_next(const struct wave_program *program, const struct wave_window *window,
+                      struct wave_state *state, struct wave_op *op)
 {
     const struct wrapper *k = program->context;
     if (stage_of(state) == 0) {
@@ -527,10 +547,19 @@ static void tree_next(const struct wave_program *program, const struct wave_wind
         state->r[4] = 0;
     }
     if (state->r[4] <= k->levels) {
-        bool first = state->r[4] == 0, busy = first || (uint64_t)state->wave * k->lanes < k->threads >> state->r[4];
+        bool first = state->r[4] == 0,
+             busy = first || (uint64_t)state->wave * k->lanes < k->threads >> state->r[4];
         op_begin(op, WAVE_BARRIER, 0);
-        op_work(op, first ? 5 : busy ? 6 : 3, first ? 9 : busy ? 7 : 2,
-                first ? 40 + KERNEL_SPECIAL_CYCLES : busy ? 49 + KERNEL_SPECIAL_CYCLES : 20);
+        op_work(op,
+                first  ? 5
+                : busy ? 6
+                       : 3,
+                first  ? 9
+                : busy ? 7
+                       : 2,
+                first  ? 40 + KERNEL_SPECIAL_CYCLES
+                : busy ? 49 + KERNEL_SPECIAL_CYCLES
+                       : 20);
         op->lds_bytes = busy ? k->scatter.element_bytes * k->lanes * (first ? 1 : 3) : 0;
         state->r[4]++;
         return;
@@ -552,8 +581,10 @@ static void tree_next(const struct wave_program *program, const struct wave_wind
 static void reduce_by_tree(struct kernel_build *build)
 {
     if (build->scatter.bytes > build->scatter.element_bytes) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "fix tree-reduction needs one word that all add to; this target has %.4g "
-                    "(privatise takes several)", build->scatter.bytes / build->scatter.element_bytes);
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "fix tree-reduction needs one word that all add to; this target has %.4g "
+                    "(privatise takes several)",
+                    build->scatter.bytes / build->scatter.element_bytes);
         return;
     }
     struct wave_program *program;
@@ -570,8 +601,8 @@ static void reduce_by_tree(struct kernel_build *build)
 
 /* Workgroups are dealt round robin over the dies: the w-th of die d (index w x dies + d) does the work of workgroup
  * d x share + w, so that a die gets neighbours. What does not divide evenly stays where it was. */
-static void swizzle_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                         struct wave_op *op)
+static void swizzle_next(const struct wave_program *program, const struct wave_window *window,
+                         struct wave_state *state, struct wave_op *op)
 {
     const struct wrapper *k = program->context;
     uint64_t own = state->workgroup, share = program->workgroups / k->dies;

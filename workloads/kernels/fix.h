@@ -15,7 +15,12 @@
     X(PRIVATISE, "privatise", "private copies of the target: in shared memory if it fits, else `copies` in memory")    \
     X(ROW_PACK, "row-pack", "narrow rows or bags share a wave: by groups of 32 lanes, or a lane each")                 \
     X(XCD_SWIZZLE, "xcd-swizzle", "neighbouring workgroups on one die")                                                \
-    X(WAVE_PER_ROW, "wave-per-row", "a wave per row, more rows in flight, metadata in scalar registers")
+    X(WAVE_PER_ROW, "wave-per-row", "a wave per row, more rows in flight, metadata in scalar registers")               \
+    X(OCCUPANCY, "occupancy", "a wave more per SIMD: registers beyond its share are spilled")                          \
+    X(MFMA16, "mfma16", "matrix instructions of 16 x 16 instead of 32 x 32")                                           \
+    X(FAST_GELU, "fast-gelu", "GeLU by the sigmoid: hardware exponential and reciprocal instead of tanh")              \
+    X(PIPELINE2, "pipeline2", "two stages: the next tiles are copied while these are used")                            \
+    X(KV_ACCUMULATE, "kv-accumulate", "dK and dV accumulated per key head and stored once, instead of atomics")
 
 enum kernel_fix {
 #define KERNEL_FIX_ENUM(name, text, summary) KERNEL_FIX_##name,

@@ -9,7 +9,7 @@ struct segments {
     uint32_t *first_piece; /* [runs + 1] */
     uint32_t lanes, row_bytes, element_bytes;
     uint32_t chunk_bytes, chunks; /* of a row that one wave takes; waves side by side over a row */
-    uint32_t together;            /* lookups that one load covers: lanes left over by narrow rows, or unrolled by 4 */
+    uint32_t together; /* lookups that one load covers: lanes left over by narrow rows, or unrolled by 4 */
     uint8_t type;
     uint64_t starts, keys, places, rows, target;
 };
@@ -29,23 +29,34 @@ static uint64_t piece_run(const struct segments *k, uint64_t id)
     return low;
 }
 
-enum segment_step { SEGMENT_BOUNDS, SEGMENT_PLACES, SEGMENT_ROWS, SEGMENT_KEY, SEGMENT_TARGET, SEGMENT_WRITE, SEGMENT_END };
+enum segment_step {
+    SEGMENT_BOUNDS,
+    SEGMENT_PLACES,
+    SEGMENT_ROWS,
+    SEGMENT_KEY,
+    SEGMENT_TARGET,
+    SEGMENT_WRITE,
+    SEGMENT_END
+};
 
 /* r[0]: run, r[1]: first lookup of the piece in the run, r[2]: lookups of the piece, r[3]: table. Costs of the loop as
  * compiled for tbe/backward_sorted, per load; lanes that took different lookups meet by shuffles at the end. */
-static void segment_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
-                         struct wave_op *op)
+static void segment_next(const struct wave_program *program, const struct wave_window *window,
+                         struct wave_state *state, struct wave_op *op)
 {
     const struct segments *k = program->context;
-    uint64_t wave = wave_index(program, state), piece = wave / k->chunks, pieces = k->first_piece[k->runs->count];
-    uint64_t offset = wave % k->chunks * k->chunk_bytes, bytes = min_u64(k->chunk_bytes, k->row_bytes - offset);
+    uint64_t wave = wave_index(program, state), piece = wave / k->chunks,
+             pieces = k->first_piece[k->runs->count];
+    uint64_t offset = wave % k->chunks * k->chunk_bytes,
+             bytes = min_u64(k->chunk_bytes, k->row_bytes - offset);
     uint64_t limit = min_u64(state->r[2], window->trip_limit);
     uint64_t count = state->trip < limit ? min_u64(k->together, limit - state->trip) : 0;
     uint64_t sorted = state->r[3] * k->runs->lookups + k->runs->starts[state->r[0]] + state->r[1];
     uint64_t target = 0;
     op_lanes(op, min_u64(k->lanes, max_u64(1, bytes / 4)));
     if (state->pc >= SEGMENT_KEY) {
-        target = k->target + (state->r[3] * k->source->rows + k->runs->rows[state->r[0]]) * k->row_bytes + offset;
+        target = k->target + (state->r[3] * k->source->rows + k->runs->rows[state->r[0]]) * k->row_bytes +
+                 offset;
     }
     switch (state->pc) {
     case SEGMENT_BOUNDS:
@@ -70,7 +81,8 @@ static void segment_next(const struct wave_program *program, const struct wave_w
                 shuffles++;
             }
             op_begin(op, WAVE_LOAD, 0);
-            op_work(op, 4 + shuffles, 5 + 2 * shuffles, 4 + KERNEL_SPECIAL_CYCLES + shuffles * KERNEL_SHUFFLE_CYCLES);
+            op_work(op, 4 + shuffles, 5 + 2 * shuffles,
+                    4 + KERNEL_SPECIAL_CYCLES + shuffles * KERNEL_SHUFFLE_CYCLES);
             op_span(op, k->keys + sorted * 4, 4);
             state->pc = SEGMENT_TARGET;
             return;
@@ -84,8 +96,10 @@ static void segment_next(const struct wave_program *program, const struct wave_w
         op_begin(op, WAVE_LOAD, 0);
         op_work(op, 4, 40, 80 + KERNEL_SPECIAL_CYCLES);
         for (uint64_t i = 0; i < count; i++) {
-            uint64_t bag = run_table_bag(k->runs, k->source, state->r[3], state->r[0], state->r[1] + state->trip + i);
-            op_span_apart(op, k->rows + (bag * k->source->tables + state->r[3]) * k->row_bytes + offset, bytes);
+            uint64_t bag = run_table_bag(k->runs, k->source, state->r[3], state->r[0],
+                                         state->r[1] + state->trip + i);
+            op_span_apart(op, k->rows + (bag * k->source->tables + state->r[3]) * k->row_bytes + offset,
+                          bytes);
         }
         op_lanes(op, min_u64(k->lanes, max_u64(1, count * bytes / 4)));
         op->work_units = (uint32_t)count;
@@ -114,24 +128,28 @@ static void segment_next(const struct wave_program *program, const struct wave_w
         op_span(op, target, bytes);
         state->pc = SEGMENT_END;
         return;
-    default:
-        op_end(op);
+    default: op_end(op);
     }
 }
 
 static void add_segments(struct kernel_build *build, struct index_source *source, struct run_table *runs,
                          const struct segment_shape *shape)
 {
-    struct wave_program *program = kernel_program_create("segments of sorted rows", sizeof(struct segments), segment_next);
+    struct wave_program *program = kernel_program_create("segments of sorted rows", sizeof(struct segments),
+                                                         segment_next);
     struct segments *k = program->context;
-    *k = (struct segments){ .source = index_source_share(source), .runs = run_table_share(runs),
-                            .lanes = build->machine->lanes, .row_bytes = shape->width * shape->element_bytes,
-                            .element_bytes = shape->element_bytes, .type = (uint8_t)shape->type };
+    *k = (struct segments){ .source = index_source_share(source),
+                            .runs = run_table_share(runs),
+                            .lanes = build->machine->lanes,
+                            .row_bytes = shape->width * shape->element_bytes,
+                            .element_bytes = shape->element_bytes,
+                            .type = (uint8_t)shape->type };
     kernel_program_adopt(program, source, index_source_release);
     kernel_program_adopt(program, runs, run_table_release);
     k->first_piece = kernel_program_scratch(program, (runs->count + 1) * sizeof *k->first_piece);
     for (uint64_t run = 0; run < runs->count; run++) {
-        k->first_piece[run + 1] = k->first_piece[run] + (uint32_t)ceil_div(run_table_length(runs, run), SEGMENT_MOST);
+        k->first_piece[run + 1] = k->first_piece[run] +
+                                  (uint32_t)ceil_div(run_table_length(runs, run), SEGMENT_MOST);
     }
     /* An atomic span is one element a lane wide at most: a wave's part of a row is that wide too. */
     k->chunk_bytes = (uint32_t)min_u64(k->lanes * shape->element_bytes, k->row_bytes);
@@ -139,11 +157,14 @@ static void add_segments(struct kernel_build *build, struct index_source *source
     k->together = (uint32_t)max_u64(4, k->lanes * shape->element_bytes / k->chunk_bytes);
     double lookups = (double)runs->lookups * (double)source->tables;
     uint64_t pieces = k->first_piece[runs->count] * source->tables;
-    k->starts = kernel_program_tensor(program, "run starts", 4.0 * (double)runs->count * (double)source->tables);
+    k->starts = kernel_program_tensor(program, "run starts",
+                                      4.0 * (double)runs->count * (double)source->tables);
     k->keys = kernel_program_tensor(program, "sorted rows", 4 * lookups);
     k->places = kernel_program_tensor(program, "sorted places", 4 * lookups);
-    k->rows = kernel_program_tensor(program, "rows to add", (double)source->bags * (double)source->tables * k->row_bytes);
-    k->target = kernel_program_tensor(program, "target", (double)source->rows * (double)source->tables * k->row_bytes);
+    k->rows = kernel_program_tensor(program, "rows to add",
+                                    (double)source->bags * (double)source->tables * k->row_bytes);
+    k->target = kernel_program_tensor(program, "target",
+                                      (double)source->rows * (double)source->tables * k->row_bytes);
     program->registers_per_lane = 40;
     kernel_program_grid(program, pieces * k->chunks * k->lanes, 256, k->lanes);
     program->work_units_total = runs->lookups * source->tables * k->chunks;
@@ -162,7 +183,8 @@ void kernel_plan_add_sort_segment(struct kernel_build *build, struct index_sourc
 {
     double lookups = (double)source->bags * (double)source->length * (double)source->tables;
     if (lookups >= 4294967296.0 || (double)source->rows * (double)source->tables >= 4294967296.0) {
-        kernel_fail(build, SIM_UNSUPPORTED, "fix sort-segment numbers lookups and rows in 32 bits, got %.3g and %.3g", lookups,
+        kernel_fail(build, SIM_UNSUPPORTED,
+                    "fix sort-segment numbers lookups and rows in 32 bits, got %.3g and %.3g", lookups,
                     (double)source->rows * (double)source->tables);
         index_source_release(source);
         return;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define SPLIT_STEPS_MIN 4 /* K steps that a part must have to be worth its own workgroup */
-#define STAGES_MAX 16
 #define EPILOGUE_LDS 16384
+#define ALL_CANDIDATES 1024 /* a caller with room for as many wants to see them */
 
 /* As deep a prefetch as LDS holds beside an epilogue buffer. */
 static uint32_t stages_for(const struct gemm_machine *machine, const struct gemm_problem *problem,
@@ -15,7 +15,7 @@ static uint32_t stages_for(const struct gemm_machine *machine, const struct gemm
     if (problem->style == GEMM_REGISTER) {
         return 2;
     }
-    uint32_t most = problem->style == GEMM_COPIES ? 4 : STAGES_MAX;
+    uint32_t most = problem->style == GEMM_COPIES ? 4 : machine->stages_max;
     uint64_t step = (uint64_t)(tile->m + tile->n) * tile->k * problem->type.bytes;
     uint64_t lds = (uint64_t)machine->lds_workgroup_max;
     uint64_t room = lds > EPILOGUE_LDS ? lds - EPILOGUE_LDS : lds;
@@ -26,7 +26,7 @@ static uint32_t stages_for(const struct gemm_machine *machine, const struct gemm
 static void cluster_for(const struct gemm_machine *machine, const struct gemm_problem *problem, struct gemm_tile *tile)
 {
     bool pair = machine->multicast > 1 && problem->style == GEMM_ASYNC && !tile->stream_k;
-    uint64_t tiles_m = ceil_div(problem->m, tile->m), tiles_n = ceil_div(problem->n, tile->n);
+    uint64_t tiles_m = problem->group_count > 0 ? 1 : ceil_div(problem->m, tile->m), tiles_n = ceil_div(problem->n, tile->n);
     bool over_n = pair && tiles_n > 1 && (tile->m >= tile->n || tiles_m == 1);
     tile->cluster_n = over_n && tiles_n % 2 == 0 ? 2 : 1;
     tile->cluster_m = pair && tile->cluster_n == 1 && tiles_m > 1 && tiles_m % 2 == 0 ? 2 : 1;
@@ -37,8 +37,8 @@ static bool is_possible(const struct gemm_machine *machine, const struct gemm_pr
 {
     uint32_t m = machine->instruction_m, n = machine->instruction_n;
     bool either_way = (tile->m % m == 0 && tile->n % n == 0) || (tile->n % m == 0 && tile->m % n == 0);
-    if (problem->style != GEMM_ASYNC) { /* instructions with register operands are small */
-        either_way = tile->m >= 32 && tile->n >= 32 && tile->m % 32 == 0 && tile->n % 32 == 0;
+    if (problem->style != GEMM_ASYNC) { /* lanes that carry operands share a tile evenly */
+        either_way = tile->m >= 32 && tile->n >= 32 && last_pow2(tile->m) == tile->m && last_pow2(tile->n) == tile->n;
     }
     return either_way && (uint64_t)tile->m * tile->n <= machine->accumulators &&
            gemm_tile_lds(problem, tile) <= machine->lds_workgroup_max;
@@ -80,6 +80,12 @@ static void weigh(struct selection *s, struct gemm_tile tile)
     if (s->given->cluster_m == 0) {
         cluster_for(s->machine, s->problem, &tile);
     }
+    struct best_list *list = &s->list;
+    if (list->count == list->capacity && list->capacity < ALL_CANDIDATES &&
+        gemm_least_us(s->machine, s->problem, &tile) > list->items[list->count - 1].us) {
+        list->weighed++;
+        return;
+    }
     bool fixed = s->given->m != 0 && s->given->n != 0;
     if (fixed || is_possible(s->machine, s->problem, &tile)) {
         gemm_estimate_tile(s->machine, s->problem, &tile, &estimate);
@@ -91,7 +97,7 @@ static void weigh(struct selection *s, struct gemm_tile tile)
 static void weigh_splits(struct selection *s, struct gemm_tile tile)
 {
     static const uint32_t splits[] = { 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32 };
-    double tiles = (double)(ceil_div(s->problem->m, tile.m) * ceil_div(s->problem->n, tile.n) * s->problem->batch);
+    double tiles = (double)(gemm_tile_rows(s->problem, tile.m) * ceil_div(s->problem->n, tile.n) * s->problem->batch);
     uint64_t depth = ceil_div(s->problem->k, tile.k);
     if (s->given->split != 0) {
         tile.split = s->given->split;
@@ -116,7 +122,7 @@ static void weigh_splits(struct selection *s, struct gemm_tile tile)
 size_t gemm_select(const struct gemm_machine *machine, const struct gemm_problem *problem,
                    const struct gemm_tile *given, struct gemm_estimate *best, size_t capacity)
 {
-    static const uint32_t sizes[] = { 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 168, 176, 192, 224, 256, 320 };
+    static const uint32_t sizes[] = { 256, 192, 128, 320, 224, 176, 168, 160, 144, 112, 96, 80, 64, 48, 32, 16 };
     struct selection s = { machine, problem, given, { best, 0, capacity, 0 } };
     uint32_t line = problem->style == GEMM_ASYNC ? 128 : 64; /* bytes of a row of an operand tile */
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -3,6 +3,9 @@
 #include "workloads/kernels/gemm_select.h"
 #include <string.h>
 
+/* Prefetch deeper than this is the work of a copy engine, which knows no end of a tile; waves that prefetch do. */
+#define STAGES_OF_AN_ENGINE 6
+
 /* ---- the machine ---- */
 
 static double cycles_of_us(double us, double mhz)
@@ -24,6 +27,10 @@ static void set_rates(const struct chip_profile *chip, struct gemm_machine *mach
     machine->instruction_n = (uint32_t)chip->matrix_instruction_n;
     machine->operand_rows = chip->matrix_operand_rows;
     machine->multicast = (uint32_t)chip->matrix_multicast;
+    machine->stages_max = (uint32_t)chip->matrix_stages_max;
+    machine->split_in_kernel = chip->matrix_split_reduction == CHIP_SPLIT_BY_WORKGROUP;
+    machine->runs_ahead = chip->matrix_stages_max >= STAGES_OF_AN_ENGINE;
+    machine->result_buffers = (uint32_t)chip->matrix_result_buffers;
 }
 
 /* Slices' times are in ns whatever the clock; a rate in bytes per core cycle follows from the clock the kernel runs at. */
@@ -36,10 +43,13 @@ static void set_levels(const struct chip_profile *chip, struct gemm_machine *mac
     machine->l2_rate = slices * chip->l2_line / (chip->l2_read_line_time + chip->l2_far_request_time / 2) * cycle_ns;
     machine->l2_bytes = chip->l2_capacity * 1048576 / (machine->private_l2 ? chip->package_groups : 1);
     machine->l2_latency = chip->l2_hit_latency;
+    machine->in_flight = chip->l1_mshr * chip->l2_line;
     machine->hbm_rate = chip->hbm_channels * chip->hbm_channel_rate *
                         (1 - chip->hbm_refresh_time / chip->hbm_refresh_interval) * cycle_ns;
     machine->hbm_latency = chip->l2_hit_latency + chip->hbm_latency / cycle_ns;
+    machine->mall_latency = machine->hbm_latency;
     if (chip->has_mall) {
+        machine->mall_latency = chip->mall_latency / cycle_ns;
         machine->mall_rate = chip->mall_rate * cycle_ns;
         machine->mall_bytes = chip->mall_capacity * 1048576;
     }
@@ -94,7 +104,11 @@ static void set_round_numbers(const struct kernel_machine *kernel, struct gemm_m
     machine->l2_bytes = 32 << 20;
     machine->hbm_rate = 20.0 * machine->units;
     machine->l2_latency = 300;
-    machine->hbm_latency = 800;
+    machine->in_flight = 65536;
+    machine->hbm_latency = machine->mall_latency = 800;
+    machine->result_buffers = 1;
+    machine->stages_max = 16;
+    machine->runs_ahead = true;
     machine->workgroup_start = machine->workgroup_end = 300;
     machine->launch = machine->gap = 2000;
 }
@@ -173,7 +187,19 @@ bool gemm_problem_init(const struct gemm_machine *machine, uint64_t m, uint64_t 
         problem->style = style_of(problem);
     }
     /* Four-byte operands are read from LDS along K only; one of the two may come from registers instead, not both. */
-    problem->through_registers = problem->style == GEMM_ASYNC && problem->type.bytes == 4 && trans == GEMM_TN &&
-                                 problem->type.products <= 1;
+    if (problem->style == GEMM_ASYNC && problem->type.bytes == 4 && problem->type.products <= 1) {
+        problem->through_registers = trans == GEMM_TN;
+        problem->turned = trans == GEMM_NN ? 2 : trans == GEMM_TT ? 1 : 0;
+    }
     return true;
+}
+
+void gemm_problem_group(struct gemm_problem *problem, const uint64_t *group_m, size_t group_count)
+{
+    problem->group_m = group_m;
+    problem->group_count = group_count;
+    problem->m = 0;
+    for (size_t i = 0; i < group_count; i++) {
+        problem->m += group_m[i];
+    }
 }

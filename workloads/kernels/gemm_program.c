@@ -46,7 +46,7 @@ static struct lines operand_lines(const struct gemm_operand *operand, const stru
 
 static struct lines a_lines(const struct gemm *gemm, const struct gemm_step *step)
 {
-    struct lines lines = operand_lines(&gemm->a, step, step->item.row, gemm->tile.m, gemm->m,
+    struct lines lines = operand_lines(&gemm->a, step, step->item.row, gemm->tile.m, step->item.row_end,
                                        step->item.rank_n, gemm->tile.cluster_n);
     lines.first += step->item.batch * gemm->a.batch_stride;
     return lines;
@@ -183,14 +183,15 @@ static bool result_op(const struct walk *walk, const struct gemm_step *step)
 {
     const struct gemm *gemm = walk->gemm;
     const struct gemm_item *item = &step->item;
-    uint64_t first = min_u64(gemm->m, item->row + (uint64_t)gemm->tile.m * walk->state->wave / gemm->waves);
-    uint64_t end = min_u64(gemm->m, item->row + (uint64_t)gemm->tile.m * (walk->state->wave + 1) / gemm->waves);
+    uint64_t first = min_u64(item->row_end, item->row + (uint64_t)gemm->tile.m * walk->state->wave / gemm->waves);
+    uint64_t end = min_u64(item->row_end, item->row + (uint64_t)gemm->tile.m * (walk->state->wave + 1) / gemm->waves);
     uint64_t row = first + walk->state->r[3] * SPANS_PER_OP;
     if (row >= end || item->column >= gemm->n) {
         return false;
     }
     uint64_t columns = min_u64(gemm->tile.n, gemm->n - item->column);
-    uint64_t slice = item->batch * gemm->tile.split + item->split;
+    uint64_t parts = gemm->adds_up ? 1 : gemm->tile.split; /* that are results of their own */
+    uint64_t slice = (gemm->group_count > 0 ? 0 : item->batch * parts) + (gemm->adds_up ? 0 : item->split);
     for (uint64_t r = row; r < min_u64(end, row + SPANS_PER_OP); r++) {
         op_span(walk->op, gemm->c + ((slice * gemm->m + r) * gemm->n + item->column) * gemm->c_bytes,
                 columns * gemm->c_bytes);
@@ -334,13 +335,13 @@ static void gemm_next(const struct wave_program *program, const struct wave_wind
 /* ---- building ---- */
 
 static void set_operand(struct gemm_operand *operand, struct wave_program *program, const char *name,
-                        bool k_major, const struct gemm_problem *p, uint64_t other)
+                        bool k_major, const struct gemm_problem *p, uint64_t other, uint64_t count)
 {
     operand->k_major = k_major;
     operand->pitch = k_major ? p->k : other;
-    operand->batch_stride = p->k * other;
+    operand->batch_stride = count > 1 ? p->k * other : 0;
     operand->base = kernel_program_tensor(program, name,
-                                          (double)p->k * (double)other * (double)p->batch * p->type.bytes);
+                                          (double)p->k * (double)other * (double)count * p->type.bytes);
 }
 
 /* Instructions per wave and step. async: a bulk copy per operand. copies: each copy has its bounds check and address, 6.
@@ -354,7 +355,7 @@ static void set_step_cost(struct gemm *gemm, const struct gemm_machine *machine,
     gemm->setup = (uint16_t)slots16(gemm_setup_cycles(problem));
     gemm->drain = (uint16_t)slots16(gemm_drain_cycles(machine, problem, tile));
     if (problem->type.dtype == WAVE_FP32) {
-        gemm->step_flops += gemm->step_flops / 8; /* LDS reads and addresses take 8 slots beside 64 multiply-adds */
+        gemm->step_flops += gemm->step_flops / 4; /* LDS reads, addresses and register banks: 16 slots beside 64 multiply-adds */
         gemm->step_latency = (uint16_t)slots16(gemm_step_cycles(machine, problem, tile)); /* of LDS; see gemm_select.c */
     }
     if (gemm->style == GEMM_ASYNC) {
@@ -379,17 +380,22 @@ struct wave_program *gemm_program_create(const struct gemm_machine *machine, con
     *gemm = (struct gemm){ .m = p->m, .n = p->n, .k = p->k, .batch = p->batch, .tile = *tile, .bytes = p->type.bytes,
                            .dtype = p->type.dtype, .style = p->style, .lanes = (uint32_t)machine->lanes };
     gemm->waves = (uint32_t)ceil_div(threads, gemm->lanes);
-    set_operand(&gemm->a, program, "a", p->trans < GEMM_TT, p, p->m);
-    set_operand(&gemm->b, program, "b", p->trans == GEMM_NT || p->trans == GEMM_TT, p, p->n);
-    gemm->c_bytes = tile->split > 1 ? 4 : p->type.out_bytes;
+    set_operand(&gemm->a, program, "a", p->trans < GEMM_TT, p, p->m, p->batch);
+    set_operand(&gemm->b, program, "b", p->trans == GEMM_NT || p->trans == GEMM_TT, p, p->n,
+                p->group_count > 0 ? p->group_count : p->batch);
+    bool parts_as_result = tile->split > 1 && !machine->split_in_kernel;
+    gemm->c_bytes = parts_as_result ? 4 : p->type.out_bytes;
     gemm->c = kernel_program_tensor(
-        program, "c", (double)p->m * (double)p->n * (double)p->batch * tile->split * gemm->c_bytes);
+        program, "c", (double)p->m * (double)p->n * (double)p->batch * (parts_as_result ? tile->split : 1) * gemm->c_bytes);
+    if (p->group_count > 0) {
+        kernel_program_adopt(program, gemm_groups_create(gemm, p), free);
+    }
     gemm_walk_init(gemm, machine, p, launch->workgroups);
     if (gemm->curve != NULL) {
         kernel_program_adopt(program, gemm->curve, free);
     }
-    if (tile->stream_k) {
-        gemm->partial = kernel_program_tensor(program, "partial", (double)gemm->workgroups * (double)partial_bytes(gemm));
+    if (gemm->parts > 0) {
+        gemm->partial = kernel_program_tensor(program, "partial", (double)gemm->parts * (double)partial_bytes(gemm));
     }
     set_step_cost(gemm, machine, p);
     gemm->store_valu = slots16((double)tile->m * tile->n / threads * (launch->bias ? 3.0 : 2.0));

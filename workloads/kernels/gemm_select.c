@@ -4,10 +4,31 @@
 #include <math.h>
 #include <string.h>
 
+#define TURN_READINGS 3 /* an operand that is turned over reads its words from LDS one by one, four to a bank */
 #define STAGING_BYTES 16384.0 /* of LDS through which a result leaves */
+#define LOADED_LATENCY 2.5 /* against an idle device's, when a step's operands are asked for all at once */
 #define OVERLAP_LOSS 0.15   /* of the second-largest part of a step that is not hidden behind the largest */
 #define THREADS_SMALL 128u
 #define THREADS_LARGE 256u
+
+/* fmin, fmax, ceil and floor of what occurs here (no NaN, at most 2^52), inlined: they are most of a selection's time. */
+static inline double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+static inline double most(double a, double b)
+{
+    return a > b ? a : b;
+}
+static inline double down(double x)
+{
+    return (double)(int64_t)x;
+}
+static inline double up(double x)
+{
+    double whole = down(x);
+    return whole < x ? whole + 1 : whole;
+}
 
 const char *gemm_mapping_text(enum gemm_mapping mapping)
 {
@@ -22,6 +43,15 @@ const char *gemm_limit_text(enum gemm_limit limit)
 }
 
 /* ---- rules shared with the wave program ---- */
+
+uint64_t gemm_tile_rows(const struct gemm_problem *problem, uint32_t tile_m)
+{
+    uint64_t rows = 0;
+    for (size_t i = 0; i < problem->group_count; i++) {
+        rows += ceil_div(problem->group_m[i], tile_m);
+    }
+    return problem->group_count > 0 ? rows : ceil_div(problem->m, tile_m);
+}
 
 uint32_t gemm_tile_lds(const struct gemm_problem *problem, const struct gemm_tile *tile)
 {
@@ -43,26 +73,30 @@ static double lds_cycles(const struct gemm_machine *machine, const struct gemm_p
                          const struct gemm_tile *tile)
 {
     double wide = tile->m > tile->n ? tile->m : tile->n, narrow = tile->m > tile->n ? tile->n : tile->m;
-    double readings = ceil(wide / machine->operand_rows);
-    return (wide + readings * narrow) * tile->k * problem->type.bytes / machine->lds_rate;
+    double readings = up(wide / machine->operand_rows);
+    double turned = problem->turned == 2 ? tile->n : problem->turned == 1 ? tile->m : 0;
+    return (wide + readings * narrow + TURN_READINGS * turned) * tile->k * problem->type.bytes / machine->lds_rate;
 }
 
 double gemm_step_cycles(const struct gemm_machine *machine, const struct gemm_problem *problem,
                         const struct gemm_tile *tile)
 {
-    return fmax(multiply_cycles(machine, problem, tile), lds_cycles(machine, problem, tile));
+    return most(multiply_cycles(machine, problem, tile), lds_cycles(machine, problem, tile));
 }
 
 double gemm_drain_cycles(const struct gemm_machine *machine, const struct gemm_problem *problem,
                          const struct gemm_tile *tile)
 {
     double bytes = (double)tile->m * tile->n * (tile->split > 1 ? 4 : problem->type.out_bytes);
-    return fmax(0, bytes - STAGING_BYTES) / machine->store_rate;
+    if (machine->result_buffers > 1) { /* other waves store it meanwhile */
+        return 0;
+    }
+    return most(0, bytes - STAGING_BYTES) / machine->store_rate;
 }
 
 double gemm_setup_cycles(const struct gemm_problem *problem)
 {
-    return problem->style == GEMM_ASYNC ? 1200 : 600;
+    return problem->style == GEMM_ASYNC ? 900 : 600;
 }
 
 uint32_t gemm_threads(const struct gemm_machine *machine, const struct gemm_tile *tile)
@@ -73,14 +107,15 @@ uint32_t gemm_threads(const struct gemm_machine *machine, const struct gemm_tile
 
 uint32_t gemm_registers(const struct gemm_machine *machine, const struct gemm_tile *tile)
 {
-    uint64_t registers = (uint64_t)tile->m * tile->n / gemm_threads(machine, tile) + 40;
+    uint64_t results = (uint64_t)tile->m * tile->n / gemm_threads(machine, tile);
+    uint64_t registers = (machine->result_buffers > 1 ? 88 : results) + 40; /* 88: of a part on its way out */
     return (uint32_t)min_u64((uint64_t)machine->lanes * 8 - 2, registers);
 }
 
 bool gemm_is_persistent(const struct gemm_machine *machine, const struct gemm_problem *problem,
                         const struct gemm_tile *tile)
 {
-    return problem->style == GEMM_ASYNC && 2 * gemm_tile_lds(problem, tile) > machine->lds_workgroup_max;
+    return machine->runs_ahead && problem->style == GEMM_ASYNC && 2 * gemm_tile_lds(problem, tile) > machine->lds_workgroup_max;
 }
 
 /* ---- a tile on the machine ---- */
@@ -90,7 +125,7 @@ struct plan {
     const struct gemm_machine *machine;
     const struct gemm_problem *problem;
     struct gemm_tile tile;
-    double tiles_m, tiles_n, tiles, items; /* clusters are not counted: tiles along M, N, in all; items: tiles x split */
+    double tiles_m, tiles_n, tiles, items; /* tiles along M and N of one product, in all; items: tiles x split */
     double steps;                          /* of K per item */
     double per_unit, slots;                /* resident workgroups of a unit, of the package */
     double rounds, rest;                   /* full rounds, and workgroups of one unit in the last */
@@ -104,9 +139,9 @@ static double resident(const struct plan *plan)
     const struct gemm_machine *machine = plan->machine;
     double lds = gemm_tile_lds(plan->problem, &plan->tile) + machine->lds_reserved;
     double lanes = gemm_threads(machine, &plan->tile);
-    double by_lds = floor(machine->lds_bytes / lds);
-    double by_registers = floor(machine->registers / (gemm_registers(machine, &plan->tile) * lanes));
-    return fmax(1, fmin(8, fmin(by_lds, by_registers)));
+    double by_lds = down(machine->lds_bytes / lds);
+    double by_registers = down(machine->registers / (gemm_registers(machine, &plan->tile) * lanes));
+    return most(1, least(16, least(by_lds, by_registers)));
 }
 
 /* Instructions that move operands where bulk copies cannot: a lane moves `width` bytes an access, and every access has
@@ -126,12 +161,12 @@ static double issue_cycles(const struct plan *plan)
 static void set_steps(struct plan *plan)
 {
     const struct gemm_tile *tile = &plan->tile;
-    double depth = ceil((double)plan->problem->k / tile->k);
+    double depth = up((double)plan->problem->k / tile->k);
     plan->items = plan->tiles * tile->split;
-    plan->steps = ceil(depth / tile->split);
+    plan->steps = up(depth / tile->split);
     if (tile->stream_k) {
-        plan->items = fmin(plan->machine->units * plan->per_unit, plan->tiles * depth);
-        plan->steps = ceil(plan->tiles * depth / plan->items);
+        plan->items = least(plan->machine->units * plan->per_unit, plan->tiles * depth);
+        plan->steps = up(plan->tiles * depth / plan->items);
     }
 }
 
@@ -139,11 +174,11 @@ static void set_steps(struct plan *plan)
 static void set_rounds(struct plan *plan)
 {
     const struct gemm_machine *machine = plan->machine;
-    double group_items = ceil(plan->items / machine->groups), group_slots = machine->units_per_group * plan->per_unit;
-    plan->rounds = floor(group_items / group_slots);
+    double group_items = up(plan->items / machine->groups), group_slots = machine->units_per_group * plan->per_unit;
+    plan->rounds = down(group_items / group_slots);
     double rest = group_items - plan->rounds * group_slots;
-    plan->rest = ceil(rest / machine->units_per_group);
-    plan->rest_units = fmin(rest, machine->units_per_group) * machine->groups;
+    plan->rest = up(rest / machine->units_per_group);
+    plan->rest_units = least(rest, machine->units_per_group) * machine->groups;
     plan->slots = group_slots * machine->groups;
 }
 
@@ -151,9 +186,10 @@ static void plan_init(struct plan *plan, const struct gemm_machine *machine, con
                       const struct gemm_tile *tile)
 {
     *plan = (struct plan){ .machine = machine, .problem = problem, .tile = *tile };
-    plan->tiles_m = ceil((double)problem->m / tile->m);
-    plan->tiles_n = ceil((double)problem->n / tile->n);
-    plan->tiles = plan->tiles_m * plan->tiles_n * (double)problem->batch;
+    double rows = (double)gemm_tile_rows(problem, tile->m), products = (double)max_u64(1, problem->group_count);
+    plan->tiles_m = up(rows / products);
+    plan->tiles_n = up((double)problem->n / tile->n);
+    plan->tiles = rows * plan->tiles_n * (double)problem->batch;
     plan->persistent = gemm_is_persistent(machine, problem, tile);
     plan->per_unit = plan->persistent ? 1 : resident(plan);
     set_steps(plan);
@@ -173,18 +209,21 @@ struct patch {
 static struct patch patch_of(const struct plan *plan, enum gemm_mapping mapping, double group, double together)
 {
     double m = plan->tiles_m, n = plan->tiles_n;
-    together = fmax(1, fmin(together, m * n));
+    together = most(1, least(together, m * n));
     switch (mapping) {
-    case GEMM_MAP_ROW: return (struct patch){ ceil(together / n), fmin(together, n) };
-    case GEMM_MAP_COLUMN: return (struct patch){ fmin(together, m), ceil(together / m) };
+    case GEMM_MAP_ROW: return (struct patch){ up(together / n), least(together, n) };
+    case GEMM_MAP_COLUMN: return (struct patch){ least(together, m), up(together / m) };
     case GEMM_MAP_BAND: {
-        double height = fmin(fmin(group, m), together);
-        return (struct patch){ height, fmin(n, ceil(together / height)) };
+        double height = least(least(group, m), together);
+        return (struct patch){ height, least(n, up(together / height)) };
     }
     default: {
-        double side = exp2(ceil(log2(sqrt(together)))); /* a Hilbert curve fills squares, at worst two half ones */
-        double height = fmin(m, side);
-        return (struct patch){ height, fmin(n, ceil(together / height)) };
+        double side = 1; /* a Hilbert curve fills squares, at worst two half ones */
+        while (side * side < together) {
+            side *= 2;
+        }
+        double height = least(m, side);
+        return (struct patch){ height, least(n, up(together / height)) };
     }
     }
 }
@@ -198,7 +237,7 @@ static double patch_bytes(const struct plan *plan, struct patch patch)
 static uint32_t band_for(const struct plan *plan, double together)
 {
     double rows = sqrt(together * plan->tile.n / plan->tile.m);
-    return (uint32_t)fmax(1, fmin(plan->tiles_m, floor(rows)));
+    return (uint32_t)most(1, least(plan->tiles_m, down(rows)));
 }
 
 /* Bytes of one step of all tiles that run together: asked of the L2s, of the memory-side cache, of HBM. */
@@ -212,7 +251,7 @@ static struct traffic traffic_of(const struct plan *plan, enum gemm_mapping mapp
     const struct gemm_machine *machine = plan->machine;
     double domains = machine->private_l2 ? machine->groups : 1;
     double apart = plan->tile.split; /* parts of K have no operand in common */
-    double products = fmax(1, together / (apart * plan->tiles_m * plan->tiles_n)); /* of a batch, side by side */
+    double products = most(1, together / (apart * plan->tiles_m * plan->tiles_n)); /* of a batch, side by side */
     double per_product = together / (apart * products);
     struct patch all = patch_of(plan, mapping, group, per_product);
     struct traffic traffic = { .l2 = together * plan->bytes };
@@ -225,11 +264,11 @@ static struct traffic traffic_of(const struct plan *plan, enum gemm_mapping mapp
     if (domains > 1 && by_group) {
         domain = domains * patch_bytes(plan, patch_of(plan, mapping, group, per_product / domains)) * apart * products;
     } else if (domains > 1) { /* dealt out in turn: every domain sees most rows and columns of the patch */
-        struct patch each = { fmin(all.m, per_product / domains), fmin(all.n, per_product / domains) };
+        struct patch each = { least(all.m, per_product / domains), least(all.n, per_product / domains) };
         domain = domains * patch_bytes(plan, each) * apart * products;
     }
-    traffic.mall = fmin(domain, traffic.l2);
-    traffic.hbm = fmin(device, traffic.mall);
+    traffic.mall = least(domain, traffic.l2);
+    traffic.hbm = least(device, traffic.mall);
     return traffic;
 }
 
@@ -237,14 +276,15 @@ static struct traffic traffic_of(const struct plan *plan, enum gemm_mapping mapp
 static void limit_hbm(const struct plan *plan, struct traffic *traffic)
 {
     const struct gemm_problem *problem = plan->problem;
-    double once = ((double)problem->m + (double)problem->n) * (double)problem->k * (double)problem->batch * problem->type.bytes;
-    double total_steps = fmax(1, (plan->rounds + (plan->rest > 0)) * plan->steps);
+    double b_rows = (double)problem->n * (double)max_u64(1, problem->group_count);
+    double once = ((double)problem->m + b_rows) * (double)problem->k * (double)problem->batch * problem->type.bytes;
+    double total_steps = most(1, (plan->rounds + (plan->rest > 0)) * plan->steps);
     double cache = plan->machine->mall_bytes > 0 ? plan->machine->mall_bytes : plan->machine->l2_bytes;
     if (once < 0.7 * cache) {
-        traffic->hbm = fmin(traffic->hbm, once / total_steps);
+        traffic->hbm = least(traffic->hbm, once / total_steps);
     }
     if (plan->machine->mall_bytes <= 0) {
-        traffic->mall = fmin(traffic->mall, traffic->hbm);
+        traffic->mall = least(traffic->mall, traffic->hbm);
     }
 }
 
@@ -255,7 +295,9 @@ static void step_parts(const struct plan *plan, const struct traffic *traffic, d
 {
     const struct gemm_machine *machine = plan->machine;
     double hit = traffic->l2 > 0 ? 1 - traffic->mall / traffic->l2 : 0;
-    double latency = machine->l2_latency + (1 - hit) * (machine->hbm_latency - machine->l2_latency);
+    double beyond = traffic->mall > 0 ? traffic->hbm / traffic->mall : 1;
+    double miss = beyond * machine->hbm_latency + (1 - beyond) * machine->mall_latency;
+    double latency = hit * machine->l2_latency + (1 - hit) * miss;
     memset(parts, 0, sizeof(double) * GEMM_LIMITS);
     parts[GEMM_LIMIT_MATRIX] = plan->matrix * workgroups;
     parts[GEMM_LIMIT_LDS] = plan->lds * workgroups;
@@ -264,9 +306,10 @@ static void step_parts(const struct plan *plan, const struct traffic *traffic, d
     parts[GEMM_LIMIT_L2] = traffic->l2 / machine->l2_rate;
     parts[GEMM_LIMIT_MALL] = machine->mall_rate > 0 ? traffic->mall / machine->mall_rate : 0;
     parts[GEMM_LIMIT_HBM] = traffic->hbm / machine->hbm_rate;
-    parts[GEMM_LIMIT_LATENCY] = latency / fmax(1, plan->tile.stages - 1.0);
+    parts[GEMM_LIMIT_LATENCY] = most(latency / most(1, plan->tile.stages - 1.0),
+                                     plan->bytes * workgroups * LOADED_LATENCY * latency / machine->in_flight);
     if (plan->problem->type.dtype == WAVE_FP32) { /* a lone wave waits for LDS as long as it multiplies */
-        parts[GEMM_LIMIT_LATENCY] = fmax(parts[GEMM_LIMIT_LATENCY], 2 * plan->matrix);
+        parts[GEMM_LIMIT_LATENCY] = most(parts[GEMM_LIMIT_LATENCY], 2 * plan->matrix);
     }
 }
 
@@ -291,7 +334,7 @@ static double store_cycles(const struct plan *plan, double workgroups)
     double bytes = (double)plan->tile.m * plan->tile.n * (plan->tile.split > 1 ? 4 : plan->problem->type.out_bytes);
     double from_unit = bytes * workgroups / machine->store_rate;
     double all = bytes * workgroups * machine->units / machine->hbm_rate;
-    return fmax(from_unit, all) + machine->l2_latency;
+    return most(from_unit, all) + machine->l2_latency;
 }
 
 /* The launch that adds up the parts of split tiles, or the tail in which owners of shared tiles read what others left. */
@@ -307,8 +350,13 @@ static double reduction_cycles(const struct plan *plan)
     if (plan->tile.split <= 1) {
         return 0;
     }
+    if (machine->split_in_kernel) {
+        double tile_bytes = 4.0 * plan->tile.m * plan->tile.n;
+        return tile_bytes / machine->store_rate + (plan->tile.split - 1) * tile_bytes / machine->fill_rate +
+               2 * machine->hbm_latency;
+    }
     double bytes = elements * (4.0 * plan->tile.split + problem->type.out_bytes);
-    return machine->gap + machine->launch + machine->hbm_latency + bytes / fmin(machine->l2_rate, machine->hbm_rate * 2);
+    return machine->gap + machine->launch + machine->hbm_latency + bytes / least(machine->l2_rate, machine->hbm_rate * 2);
 }
 
 static double round_cycles(const struct plan *plan, const double parts[GEMM_LIMITS], double workgroups, bool first,
@@ -329,7 +377,7 @@ static void choose_mapping(struct plan *plan, double together, struct traffic *b
     best->mall = INFINITY;
     for (int by_group = 0; by_group <= (plan->machine->groups > 1); by_group++) {
         double behind = plan->machine->private_l2 && by_group ? together / plan->machine->groups : together;
-        uint32_t band = band_for(plan, fmax(1, behind / plan->tile.split));
+        uint32_t band = band_for(plan, most(1, behind / plan->tile.split));
         for (int mapping = 0; mapping < GEMM_MAPPINGS; mapping++) {
             struct traffic traffic = traffic_of(plan, (enum gemm_mapping)mapping, band, by_group, together);
             if (traffic.mall < best->mall * 0.999 || (traffic.mall <= best->mall && traffic.hbm < best->hbm * 0.999)) {
@@ -345,9 +393,20 @@ static void choose_mapping(struct plan *plan, double together, struct traffic *b
 static double useful_share(const struct plan *plan)
 {
     const struct gemm_problem *problem = plan->problem;
-    double depth = plan->tile.stream_k ? ceil((double)problem->k / plan->tile.k) : plan->steps * plan->tile.split;
+    double depth = plan->tile.stream_k ? up((double)problem->k / plan->tile.k) : plan->steps * plan->tile.split;
     return (double)problem->m * (double)problem->n * (double)problem->k * (double)problem->batch /
            (plan->tiles * plan->tile.m * plan->tile.n * depth * plan->tile.k);
+}
+
+double gemm_least_us(const struct gemm_machine *machine, const struct gemm_problem *problem, const struct gemm_tile *tile)
+{
+    double tiles = (double)(gemm_tile_rows(problem, tile->m) * ceil_div(problem->n, tile->n) * problem->batch);
+    double steps = up((double)problem->k / tile->k);
+    double busiest = tile->stream_k ? tiles * steps / machine->units
+                                    : up(tiles * tile->split / machine->units) * up(steps / tile->split);
+    double bytes = ((double)tile->m / tile->cluster_n + (double)tile->n / tile->cluster_m) * tile->k * problem->type.bytes;
+    double step = most(multiply_cycles(machine, problem, tile), most(lds_cycles(machine, problem, tile), bytes / machine->fill_rate));
+    return (busiest * step + machine->launch) / machine->mhz;
 }
 
 void gemm_estimate_tile(const struct gemm_machine *machine, const struct gemm_problem *problem,
@@ -358,7 +417,7 @@ void gemm_estimate_tile(const struct gemm_machine *machine, const struct gemm_pr
     double parts[GEMM_LIMITS], rest_parts[GEMM_LIMITS];
     enum gemm_limit limit = GEMM_LIMIT_MATRIX, rest_limit = GEMM_LIMIT_MATRIX;
     plan_init(&plan, machine, problem, tile);
-    double full = fmin(plan.slots, plan.items);
+    double full = least(plan.slots, plan.items);
     choose_mapping(&plan, full, &traffic);
     limit_hbm(&plan, &traffic);
     step_parts(&plan, &traffic, plan.rounds > 0 ? plan.per_unit : plan.rest, parts);

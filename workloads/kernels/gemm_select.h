@@ -22,6 +22,10 @@ struct gemm_machine {
     double registers;
     uint32_t accumulators; /* fp32 results a workgroup can hold beside its operands */
     uint32_t instruction_m, instruction_n; /* a tile is a multiple of one in each direction, whichever way round */
+    uint32_t stages_max;                   /* K steps of operands that library kernels hold at once */
+    bool split_in_kernel;                  /* the workgroup with the last part of K adds up the others', else a launch does */
+    bool runs_ahead;                       /* a copy engine fetches the next tile's operands while this one ends */
+    uint32_t result_buffers;               /* 2: results have a memory of their own, and one tile leaves beside the next */
     double operand_rows;                   /* rows of the wider operand that one reading of the narrower one from LDS serves */
     uint32_t multicast;                    /* neighbouring units that one load can serve */
     double sustained;                      /* of the matrix rate, operands random, instructions back to back */
@@ -29,7 +33,8 @@ struct gemm_machine {
     double fill_rate, store_rate;          /* of a unit, bytes a cycle */
     double l2_rate, mall_rate, hbm_rate;   /* of the package; mall_rate 0: no memory-side cache */
     double l2_bytes, mall_bytes;           /* l2_bytes: of one L2 */
-    double l2_latency, hbm_latency;
+    double l2_latency, mall_latency, hbm_latency;
+    double in_flight;                      /* most operand bytes that a unit can have asked for */
     double workgroup_start, workgroup_end, launch, gap; /* cycles */
     double mhz;
 };
@@ -58,13 +63,18 @@ struct matrix_type {
     const char *emulation; /* NULL where native */
 };
 
+/* A grouped product is `group_count` products of the same N and K whose rows lie one after the other: m is their sum, batch
+ * 1, and each has its own B. */
 struct gemm_problem {
     uint64_t m, n, k, batch;
+    size_t group_count;      /* 0: not grouped */
+    const uint64_t *group_m; /* rows of each, > 0; borrowed */
     enum gemm_trans trans;
     struct matrix_type type;
     uint32_t width; /* bytes that one lane's copy can move: the common alignment of the rows, at most 16 */
     enum gemm_style style;
-    bool through_registers; /* async, but one operand must be turned over in registers on its way */
+    bool through_registers; /* async, but neither operand can be read from LDS as it lies */
+    uint32_t turned;        /* 1: A, 2: B lies the wrong way in LDS and is turned over in registers; 0: neither */
     double register_rate;   /* share of the matrix rate with operands from registers */
 };
 
@@ -73,6 +83,9 @@ struct gemm_problem {
 bool gemm_problem_init(const struct gemm_machine *machine, uint64_t m, uint64_t n, uint64_t k, uint64_t batch,
                        enum gemm_dtype dtype, enum gemm_trans trans, uint32_t out_bytes, enum gemm_style style,
                        double register_rate, struct gemm_problem *problem);
+
+/* Rows of all groups; set before gemm_select. */
+void gemm_problem_group(struct gemm_problem *problem, const uint64_t *group_m, size_t group_count);
 
 /* ---- the choice ---- */
 enum gemm_mapping {
@@ -115,12 +128,16 @@ struct gemm_estimate {
 void gemm_estimate_tile(const struct gemm_machine *machine, const struct gemm_problem *problem,
                         const struct gemm_tile *tile, struct gemm_estimate *estimate);
 
+/* Time that no estimate of the tile is below: its matrix work in rounds. */
+double gemm_least_us(const struct gemm_machine *machine, const struct gemm_problem *problem, const struct gemm_tile *tile);
+
 /* Candidates with their estimates, best first, at most `capacity` of them; returns how many were weighed. Fields of
  * `given` that are not 0 are kept in every candidate (m, n, k, stages, split, cluster_m with cluster_n). At least one. */
 size_t gemm_select(const struct gemm_machine *machine, const struct gemm_problem *problem,
                    const struct gemm_tile *given, struct gemm_estimate *best, size_t capacity);
 
 /* ---- rules that the wave program shares ---- */
+uint64_t gemm_tile_rows(const struct gemm_problem *problem, uint32_t tile_m); /* of tiles, over the groups */
 uint32_t gemm_tile_lds(const struct gemm_problem *problem, const struct gemm_tile *tile);
 /* Cycles in which a workgroup's waves can do nothing but wait for the result to leave its staging buffer. */
 double gemm_drain_cycles(const struct gemm_machine *machine, const struct gemm_problem *problem,
@@ -132,7 +149,7 @@ double gemm_step_cycles(const struct gemm_machine *machine, const struct gemm_pr
                         const struct gemm_tile *tile);
 uint32_t gemm_threads(const struct gemm_machine *machine, const struct gemm_tile *tile);
 uint32_t gemm_registers(const struct gemm_machine *machine, const struct gemm_tile *tile);
-/* A workgroup that fills LDS or the registers stays on its unit and takes tile after tile. */
+/* A workgroup that fills LDS stays on its unit and takes tile after tile, where operands can be fetched ahead. */
 bool gemm_is_persistent(const struct gemm_machine *machine, const struct gemm_problem *problem,
                         const struct gemm_tile *tile);
 

@@ -89,15 +89,34 @@ static uint64_t by_group(const struct gemm *gemm, uint64_t index, uint64_t count
     return group * each + min_u64(group, longer) + index / gemm->groups;
 }
 
+/* The rows of row `cm` of clusters. */
+static void place_rows(const struct gemm *gemm, uint64_t cm, struct gemm_item *item)
+{
+    uint64_t first = 0, before = 0;
+    item->row_end = gemm->m;
+    item->batch = 0;
+    if (gemm->group_count > 0) {
+        size_t group = 0;
+        while (cm >= gemm->group_tiles[group]) {
+            group++;
+        }
+        first = group > 0 ? gemm->group_end[group - 1] : 0;
+        before = group > 0 ? gemm->group_tiles[group - 1] : 0;
+        item->row_end = gemm->group_end[group];
+        item->batch = group;
+    }
+    item->row = first + ((cm - before) * gemm->tile.cluster_m + item->rank_m) * gemm->tile.m;
+}
+
 static void fill_item(const struct gemm *gemm, uint64_t index, uint32_t rank, struct gemm_item *item)
 {
     uint64_t tiles = gemm->clusters_m * gemm->clusters_n, slice = index / tiles, cm, cn;
     place(gemm, index % tiles, &cm, &cn);
     item->rank_m = rank % gemm->tile.cluster_m;
     item->rank_n = rank / gemm->tile.cluster_m;
-    item->row = (cm * gemm->tile.cluster_m + item->rank_m) * gemm->tile.m;
+    place_rows(gemm, cm, item);
     item->column = (cn * gemm->tile.cluster_n + item->rank_n) * gemm->tile.n;
-    item->batch = slice / gemm->tile.split;
+    item->batch += slice / gemm->tile.split;
     item->split = slice % gemm->tile.split;
 }
 
@@ -112,9 +131,16 @@ static bool tiled_step(const struct gemm *gemm, uint64_t workgroup, uint64_t tri
     if (at >= count) {
         return false;
     }
-    fill_item(gemm, base + by_group(gemm, at, count), (uint32_t)(workgroup % cluster), &step->item);
+    uint64_t index = base + by_group(gemm, at, count);
+    fill_item(gemm, index, (uint32_t)(workgroup % cluster), &step->item);
     step->k = (step->item.split * gemm->steps + own) * gemm->tile.k;
     step->last = own + 1 == gemm->steps || step->k + gemm->tile.k >= gemm->k;
+    if (gemm->adds_up && step->last) {
+        uint64_t tile = index % (gemm->clusters_m * gemm->clusters_n) + step->item.batch * gemm->clusters_m * gemm->clusters_n;
+        step->part_of_tile = step->item.split + 1 < gemm->tile.split;
+        step->parts_before = step->part_of_tile ? 0 : gemm->tile.split - 1;
+        step->run = (tile * cluster + workgroup % cluster) * gemm->tile.split + step->item.split;
+    }
     return step->k < gemm->k;
 }
 
@@ -158,6 +184,23 @@ bool gemm_step_of(const struct gemm *gemm, uint64_t workgroup, uint64_t trip, st
 
 /* ---- the grid ---- */
 
+uint64_t *gemm_groups_create(struct gemm *gemm, const struct gemm_problem *problem)
+{
+    size_t count = problem->group_count;
+    uint64_t *sums = malloc(2 * count * sizeof *sums), rows = 0, tiles = 0;
+    SIM_ASSERT(sums != NULL, "no memory for %zu groups", count);
+    for (size_t i = 0; i < count; i++) {
+        rows += problem->group_m[i];
+        tiles += ceil_div(ceil_div(problem->group_m[i], gemm->tile.m), gemm->tile.cluster_m);
+        sums[i] = rows;
+        sums[count + i] = tiles;
+    }
+    gemm->group_count = count;
+    gemm->group_end = sums;
+    gemm->group_tiles = sums + count;
+    return sums;
+}
+
 void gemm_walk_init(struct gemm *gemm, const struct gemm_machine *machine, const struct gemm_problem *problem,
                     uint64_t workgroups)
 {
@@ -165,8 +208,10 @@ void gemm_walk_init(struct gemm *gemm, const struct gemm_machine *machine, const
     uint32_t cluster = cluster_size(tile);
     uint64_t units = (uint64_t)machine->units;
     gemm->groups = (uint64_t)machine->groups;
+    gemm->adds_up = machine->split_in_kernel && tile->split > 1;
     gemm->steps = ceil_div(ceil_div(gemm->k, tile->k), tile->split);
-    gemm->clusters_m = ceil_div(ceil_div(gemm->m, tile->m), tile->cluster_m);
+    gemm->clusters_m = gemm->group_count > 0 ? gemm->group_tiles[gemm->group_count - 1]
+                                             : ceil_div(ceil_div(gemm->m, tile->m), tile->cluster_m);
     gemm->clusters_n = ceil_div(ceil_div(gemm->n, tile->n), tile->cluster_n);
     gemm->items = gemm->clusters_m * gemm->clusters_n * gemm->batch * tile->split;
     if (tile->stream_k) {
@@ -182,6 +227,7 @@ void gemm_walk_init(struct gemm *gemm, const struct gemm_machine *machine, const
         gemm->workgroups = clusters * cluster;
         gemm->trips = ceil_div(gemm->items, clusters) * gemm->steps;
     }
+    gemm->parts = tile->stream_k ? gemm->workgroups : gemm->adds_up ? gemm->items * cluster : 0;
     tile->group = (uint32_t)max_u64(1, min_u64(tile->group, gemm->clusters_m));
     if (tile->mapping == GEMM_MAP_CURVE && gemm->clusters_m * gemm->clusters_n > GEMM_CURVE_TILES_MAX) {
         tile->mapping = GEMM_MAP_BAND; /* the same patches, nearly, without a table */

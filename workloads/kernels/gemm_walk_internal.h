@@ -18,7 +18,11 @@ struct gemm { /* the program's context; read-only while it runs */
     uint32_t bytes, c_bytes;
     uint64_t steps;                         /* of K per item; of a whole tile where stream_k */
     uint64_t clusters_m, clusters_n, items; /* items: clusters of tiles, over batch and split */
+    size_t group_count;                     /* of a grouped product; 0: not grouped */
+    const uint64_t *group_end, *group_tiles; /* rows, and rows of clusters, up to the end of each group; the program's */
     uint64_t workgroups, trips;             /* trips: most steps of a workgroup */
+    bool adds_up;                           /* K is split and the workgroup with the last part adds up */
+    uint64_t parts;                         /* tiles of partial results */
     uint64_t groups;                        /* compute groups that workgroups are dealt to in turn */
     uint32_t *curve;                        /* of GEMM_MAP_CURVE: position -> row * clusters_n + column; the program's */
     uint32_t waves, lanes;
@@ -31,7 +35,8 @@ struct gemm { /* the program's context; read-only while it runs */
 };
 
 struct gemm_item {
-    uint64_t batch, split, row, column; /* of the tile: first row and column */
+    uint64_t batch, split, row, column; /* of the tile: first row and column; batch: which B */
+    uint64_t row_end;                   /* of its product */
     uint32_t rank_m, rank_n;            /* in its cluster */
 };
 
@@ -39,11 +44,13 @@ struct gemm_step {
     struct gemm_item item;
     uint64_t k, k_count;
     bool last;             /* the tile, or this workgroup's part of it, ends here */
-    bool part_of_tile;     /* stream-K: ... and another workgroup has its end */
-    uint64_t run;          /* stream-K: which of the runs this workgroup has; parts lie by run */
-    uint64_t parts_before; /* stream-K: workgroups before this one that left parts of the tile that ends here */
+    bool part_of_tile;     /* ... and another workgroup has its end (stream-K, or K split and added up in the kernel) */
+    uint64_t run;          /* where its part lies; those of a tile lie one after the other */
+    uint64_t parts_before; /* parts of the tile that ends here which others left */
 };
 
+/* Prefix sums of the groups of a grouped product, group_count x 2; owned by the caller. */
+uint64_t *gemm_groups_create(struct gemm *gemm, const struct gemm_problem *problem);
 /* Fixes clusters, steps, grid and order. workgroups 0: by rule. */
 void gemm_walk_init(struct gemm *gemm, const struct gemm_machine *machine, const struct gemm_problem *problem,
                     uint64_t workgroups);

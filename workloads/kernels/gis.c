@@ -57,19 +57,28 @@ static void gis_forward_next(const struct wave_program *program, const struct wa
 }
 
 /* The library's mapping on wide waves: groups of lanes take pieces of rows, so that a row narrower than its group leaves
- * lanes idle. The same steps, and as many groups side by side as a wave holds. */
+ * lanes idle; as many groups side by side as a wave holds. At most ROW_GRID workgroups a unit walk the pieces, and find out
+ * anew which row they are at each time, by the same divisions. */
+#define ROW_GRID 64
 static void gis_rows_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
                           struct wave_op *op)
 {
     const struct gis *k = program->context;
-    (void)window;
-    uint64_t per_row = ceil_div(k->width, k->group), groups = k->lanes / k->group;
-    uint64_t first = wave_index(program, state) * groups, end = min_u64(first + groups, k->n * per_row), lanes = 0;
-    if (first >= end || state->pc == 3) {
+    if (state->r[0] == 0) {
+        state->r[0] = 1;
+        wave_first_trip(window, state);
+    }
+    uint64_t per_row = ceil_div(k->width, k->group), groups = k->lanes / k->group, lanes = 0;
+    uint64_t waves = program->workgroups * program->waves_per_workgroup;
+    uint64_t first = (wave_index(program, state) + state->trip * waves) * groups;
+    uint64_t end = min_u64(first + groups, k->n * per_row);
+    if (first >= end || state->trip >= window->trip_limit) {
         op_end(op);
         return;
     }
-    uint32_t step = state->pc++;
+    uint32_t step = state->pc;
+    state->pc = (step + 1) % 3;
+    state->trip += step == 2;
     op_begin(op, step == 2 ? WAVE_STORE : WAVE_LOAD, step == 0 ? WAVE_NO_WAIT : 0);
     op_work(op, step == 0 ? 5 : 2, step == 0 ? 34 : step == 1 ? 10 : 2,
             step == 0 ? 110 + 7 * KERNEL_SPECIAL_CYCLES : step == 2 ? 1 : 0);
@@ -291,6 +300,10 @@ static void gis_build(struct kernel_build *build, enum gis_variant variant)
         program->next = by_row ? gis_rows_next : gis_forward_next;
         kernel_program_grid(program, by_row ? waves * k->lanes : n * width, 256, k->lanes);
         program->work_units_total = waves;
+        if (by_row) {
+            program->workgroups = min_u64(program->workgroups, (uint64_t)ROW_GRID * build->machine->units);
+            program->trips_per_wave = ceil_div(waves, program->workgroups * program->waves_per_workgroup);
+        }
     } else {
         /* The grid is sized for whole groups of 16 rows; what its last workgroup has over covers the rest. */
         program->registers_per_lane = 40;

@@ -1,20 +1,23 @@
 /* Which rows are looked up, as a user says it: a generator with its parameters, or a file. */
+#include "workloads/kernels/index_draw_internal.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "workloads/kernels/index_draw_internal.h"
 
 #define LINE_CAPACITY 512
 #define FILE_ENTRIES_MAX 1000000000ull
 
-struct index_request index_request_read(struct kernel_build *build, enum index_kind kind, enum index_kind skewed)
+struct index_request index_request_read(struct kernel_build *build, enum index_kind kind,
+                                        enum index_kind skewed)
 {
-    static const enum index_kind kinds[] = { INDEX_UNIFORM, INDEX_UNIFORM_DISTINCT, INDEX_ZIPF, INDEX_FBGEMM_ZIPF };
+    static const enum index_kind kinds[] = { INDEX_UNIFORM, INDEX_UNIFORM_DISTINCT, INDEX_ZIPF,
+                                             INDEX_FBGEMM_ZIPF };
     struct index_request request = { .kind = kind };
     bool given = kernel_param_given(build, "generator");
-    int chosen = kernel_param_choice_or(build, "generator", "uniform|uniform_distinct|zipf|fbgemm_zipf", 0, NULL);
+    int chosen = kernel_param_choice_or(build, "generator", "uniform|uniform_distinct|zipf|fbgemm_zipf", 0,
+                                        NULL);
     request.alpha = kernel_param_real_or(build, "alpha", 0, 8, 1, NULL);
     request.hot_share = kernel_param_real_or(build, "hot_share", 0, 1, 0, NULL);
     request.file = kernel_param_text_or(build, "index_file", NULL);
@@ -24,13 +27,18 @@ struct index_request index_request_read(struct kernel_build *build, enum index_k
         request.kind = kinds[chosen];
         bool uniform = request.kind == INDEX_UNIFORM || request.kind == INDEX_UNIFORM_DISTINCT;
         if (uniform && request.alpha > 1) {
-            kernel_fail(build, SIM_BAD_ARGUMENT, "parameters generator and alpha=%g do not agree: uniform indices go with "
-                        "alpha up to 1, zipf and fbgemm_zipf with more", request.alpha);
+            kernel_fail(build, SIM_BAD_ARGUMENT,
+                        "parameters generator and alpha=%g do not agree: uniform indices go with "
+                        "alpha up to 1, zipf and fbgemm_zipf with more",
+                        request.alpha);
         } else if (request.kind == INDEX_FBGEMM_ZIPF && request.alpha <= 1) {
-            kernel_fail(build, SIM_BAD_ARGUMENT, "parameters generator and alpha=%g do not agree: fbgemm_zipf goes with "
-                        "alpha above 1", request.alpha);
+            kernel_fail(build, SIM_BAD_ARGUMENT,
+                        "parameters generator and alpha=%g do not agree: fbgemm_zipf goes with "
+                        "alpha above 1",
+                        request.alpha);
         } else if (request.kind == INDEX_ZIPF && !alpha_given) {
-            kernel_fail(build, SIM_BAD_ARGUMENT, "parameter 'alpha' is missing: zipf indices need it (0 to 8)");
+            kernel_fail(build, SIM_BAD_ARGUMENT,
+                        "parameter 'alpha' is missing: zipf indices need it (0 to 8)");
         } else if (request.kind == INDEX_ZIPF && request.alpha <= 1) {
             request.kind = INDEX_ZIPF_BOUNDED;
         }
@@ -40,12 +48,13 @@ struct index_request index_request_read(struct kernel_build *build, enum index_k
         request.kind = INDEX_ZIPF_BOUNDED;
     }
     if (request.file != NULL && (given || alpha_given)) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter index_file=%s stands for the generator: leave generator and alpha out",
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "parameter index_file=%s stands for the generator: leave generator and alpha out",
                     request.file);
     }
     if (request.block != NULL && request.file == NULL) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter index_block=%s names a block of index_file, which is missing",
-                    request.block);
+        kernel_fail(build, SIM_BAD_ARGUMENT,
+                    "parameter index_block=%s names a block of index_file, which is missing", request.block);
     }
     return request;
 }
@@ -64,7 +73,8 @@ static void fail_at(struct index_file *in, const char *what)
 {
     char shown[48];
     snprintf(shown, sizeof shown, "%.40s", in->text);
-    kernel_fail(in->build, SIM_BAD_FILE, "%s, line %llu: '%s': %s", in->path, (unsigned long long)in->line, shown, what);
+    kernel_fail(in->build, SIM_BAD_FILE, "%s, line %llu: '%s': %s", in->path, (unsigned long long)in->line,
+                shown, what);
 }
 
 /* The next line that is neither empty nor a comment (#), without white space at its ends; false at the end or on error. */
@@ -114,7 +124,8 @@ static void *grown(void *memory, uint64_t count, uint64_t *capacity, size_t size
 }
 
 /* One index a line; the first line has been read. */
-static struct index_source *read_trace(struct index_file *in, uint64_t tables, uint64_t bags, uint64_t length, uint64_t rows)
+static struct index_source *read_trace(struct index_file *in, uint64_t tables, uint64_t bags, uint64_t length,
+                                       uint64_t rows)
 {
     uint32_t *trace = NULL;
     uint64_t count = 0, capacity = 0, row;
@@ -141,8 +152,8 @@ static struct index_source *read_trace(struct index_file *in, uint64_t tables, u
 }
 
 /* "row,count" names each row's lookups, "lookups,rows" how many rows have so many. The header has been read. */
-static struct index_source *read_counts(struct index_file *in, bool by_row, uint64_t tables, uint64_t bags, uint64_t length,
-                                        uint64_t rows)
+static struct index_source *read_counts(struct index_file *in, bool by_row, uint64_t tables, uint64_t bags,
+                                        uint64_t length, uint64_t rows)
 {
     struct index_class *classes = NULL;
     uint64_t count = 0, capacity = 0, first, second, all_rows = 0, all_lookups = 0;
@@ -150,7 +161,8 @@ static struct index_source *read_counts(struct index_file *in, bool by_row, uint
         const char *at = in->text;
         bool read = read_whole(&at, &first) && *at++ == ',' && read_whole(&at, &second) && *at == '\0';
         if (!read) {
-            fail_at(in, by_row ? "row,count is needed, two whole numbers" : "lookups,rows is needed, two whole numbers");
+            fail_at(in, by_row ? "row,count is needed, two whole numbers"
+                               : "lookups,rows is needed, two whole numbers");
             break;
         }
         struct index_class class = by_row ? (struct index_class){ 1, second, first }
@@ -170,7 +182,8 @@ static struct index_source *read_counts(struct index_file *in, bool by_row, uint
         }
     }
     if (kernel_build_ok(in->build) && all_lookups == 0) {
-        kernel_fail(in->build, SIM_BAD_FILE, "%s, line %llu: no lookup in the file", in->path, (unsigned long long)in->line);
+        kernel_fail(in->build, SIM_BAD_FILE, "%s, line %llu: no lookup in the file", in->path,
+                    (unsigned long long)in->line);
     }
     if (!kernel_build_ok(in->build)) {
         free(classes);
@@ -192,7 +205,8 @@ static uint32_t read_buckets(struct index_file *in, double share[BUCKETS_MAX])
         const char *colon = strrchr(in->text, ':');
         char *end = NULL;
         double value = colon != NULL ? strtod(colon + 1, &end) : -1;
-        if (colon == NULL || end == colon + 1 || *end != '\0' || !(value >= 0 && value <= 1) || count == BUCKETS_MAX) {
+        if (colon == NULL || end == colon + 1 || *end != '\0' || !(value >= 0 && value <= 1) ||
+            count == BUCKETS_MAX) {
             fail_at(in, "a bucket \"(low, high]: share\" is needed, share 0 to 1");
             return 0;
         }
@@ -203,8 +217,8 @@ static uint32_t read_buckets(struct index_file *in, double share[BUCKETS_MAX])
 
 /* Lookups a row of each bucket, so that both shares hold: mean times lookups' share over rows' share. */
 static struct index_source *build_statistics(struct index_file *in, double mean, const double *row_share,
-                                             const double *lookup_share, uint32_t buckets, uint64_t tables, uint64_t bags,
-                                             uint64_t length, uint64_t rows)
+                                             const double *lookup_share, uint32_t buckets, uint64_t tables,
+                                             uint64_t bags, uint64_t length, uint64_t rows)
 {
     struct index_class *classes = calloc(buckets, sizeof *classes);
     SIM_ASSERT(classes != NULL, "locality statistics: out of memory");
@@ -212,7 +226,9 @@ static struct index_source *build_statistics(struct index_file *in, double mean,
     uint64_t count = 0, all_rows = 0;
     for (uint32_t i = 0; i < buckets; i++) {
         /* Shares are printed to 0.001: a bucket whose rows' share is lost in it takes its own lower bound. */
-        double each = row_share[i] > 0 ? mean * lookup_share[i] / row_share[i] : i > 0 ? (double)(1u << (i - 1)) : 1;
+        double each = row_share[i] > 0 ? mean * lookup_share[i] / row_share[i]
+                      : i > 0          ? (double)(1u << (i - 1))
+                                       : 1;
         each = each < 1 ? 1 : each;
         uint64_t of_bucket = (uint64_t)(lookups * lookup_share[i] / each + 0.5);
         if (lookup_share[i] <= 0 || of_bucket == 0) {
@@ -222,16 +238,17 @@ static struct index_source *build_statistics(struct index_file *in, double mean,
         all_rows += of_bucket;
     }
     if (all_rows > rows || count == 0) {
-        kernel_fail(in->build, SIM_BAD_ARGUMENT, "%s: %llu lookups of this locality fall on %llu rows, more than rows=%llu",
-                    in->path, (unsigned long long)lookups, (unsigned long long)all_rows, (unsigned long long)rows);
+        kernel_fail(in->build, SIM_BAD_ARGUMENT,
+                    "%s: %llu lookups of this locality fall on %llu rows, more than rows=%llu", in->path,
+                    (unsigned long long)lookups, (unsigned long long)all_rows, (unsigned long long)rows);
         free(classes);
         return NULL;
     }
     return index_source_of_classes(classes, count, true, tables, bags, length, rows);
 }
 
-static struct index_source *read_statistics(struct index_file *in, const char *block, uint64_t tables, uint64_t bags,
-                                            uint64_t length, uint64_t rows)
+static struct index_source *read_statistics(struct index_file *in, const char *block, uint64_t tables,
+                                            uint64_t bags, uint64_t length, uint64_t rows)
 {
     double row_share[BUCKETS_MAX], lookup_share[BUCKETS_MAX], mean = 0;
     uint32_t row_buckets = 0;
@@ -250,27 +267,29 @@ static struct index_source *read_statistics(struct index_file *in, const char *b
         } else if (wanted && strncmp(in->text, "Ratio of index distribution", 27) == 0) {
             uint32_t buckets = read_buckets(in, lookup_share);
             if (kernel_build_ok(in->build) && (buckets != row_buckets || mean < 1)) {
-                fail_at(in, "as many buckets as in \"Histogram of col sizes\" and an \"Avg col size\" are needed before");
+                fail_at(in, "as many buckets as in \"Histogram of col sizes\" and an \"Avg col size\" are "
+                            "needed before");
             }
-            return kernel_build_ok(in->build) ? build_statistics(in, mean, row_share, lookup_share, buckets, tables, bags,
-                                                                 length, rows)
+            return kernel_build_ok(in->build) ? build_statistics(in, mean, row_share, lookup_share, buckets,
+                                                                 tables, bags, length, rows)
                                               : NULL;
         }
     } while (next_line(in));
     if (kernel_build_ok(in->build) && block != NULL) {
-        kernel_fail(in->build, SIM_BAD_FILE, "%s, line %llu: the file ends without a complete block '%s'", in->path,
-                    (unsigned long long)in->line, block);
+        kernel_fail(in->build, SIM_BAD_FILE, "%s, line %llu: the file ends without a complete block '%s'",
+                    in->path, (unsigned long long)in->line, block);
     } else if (kernel_build_ok(in->build)) {
         fail_at(&first, "neither an index, nor a header row,count or lookups,rows, nor locality statistics");
     }
     return NULL;
 }
 
-static struct index_source *read_file(struct index_file *in, const char *block, uint64_t tables, uint64_t bags,
-                                      uint64_t length, uint64_t rows)
+static struct index_source *read_file(struct index_file *in, const char *block, uint64_t tables,
+                                      uint64_t bags, uint64_t length, uint64_t rows)
 {
     if (!next_line(in)) {
-        kernel_fail(in->build, SIM_BAD_FILE, "%s, line %llu: no index in the file", in->path, (unsigned long long)in->line);
+        kernel_fail(in->build, SIM_BAD_FILE, "%s, line %llu: no index in the file", in->path,
+                    (unsigned long long)in->line);
         return NULL;
     }
     if (strcmp(in->text, "row,count") == 0 || strcmp(in->text, "lookups,rows") == 0) {
@@ -282,8 +301,9 @@ static struct index_source *read_file(struct index_file *in, const char *block, 
     return read_statistics(in, block, tables, bags, length, rows);
 }
 
-struct index_source *index_request_open(struct kernel_build *build, const struct index_request *request, uint64_t tables,
-                                        uint64_t bags, uint64_t length, uint64_t rows, uint64_t seed)
+struct index_source *index_request_open(struct kernel_build *build, const struct index_request *request,
+                                        uint64_t tables, uint64_t bags, uint64_t length, uint64_t rows,
+                                        uint64_t seed)
 {
     struct index_source *source = NULL;
     if (!kernel_build_ok(build)) {

@@ -18,6 +18,8 @@ struct kernel_machine {
     uint32_t lds_bytes_per_workgroup_max;
     double matrix_flops_per_cycle[WAVE_DTYPES]; /* per unit; 0: not native */
     double core_mhz;       /* for kernels whose result is in cycles */
+    uint32_t registers_per_lane_max;
+    uint32_t simd_registers;    /* of a lane, over all waves that a SIMD holds */
     uint32_t dispatch_dies; /* dies that workgroups are dealt over one after the other (XCDs); 0 or 1: not so */
     uint32_t multicast_units; /* neighbouring units that one load can serve (thread-block clusters); 0: as the chip says */
     const struct chip_profile *chip; /* for choices that weigh the chip (tiles of matrix products); borrowed; NULL: round

@@ -7,7 +7,7 @@
 /* The order is the order of `reckon kernel --help`. The HAVE_ guards fall when the dense files have landed. */
 static const struct kernel_definition *const lists[] = {
     launch_kernels, latency_kernels, stream_kernels, alu_kernels, gather_kernels, atomic_kernels,
-    bounds_check_kernels, gis_kernels, tbe_kernels, tbe_fused_kernels, scatter_kernels, embedding_kernels,
+    bounds_check_kernels, gis_kernels, tbe_kernels, tbe_fused_kernels, scatter_kernels, embedding_kernels, index_kernels,
 #ifdef HAVE_DENSE_POINTWISE
     dense_pointwise_kernels,
 #endif
@@ -19,6 +19,9 @@ static const struct kernel_definition *const lists[] = {
 #endif
 #ifdef HAVE_DENSE_ATTENTION
     dense_attention_kernels,
+#endif
+#ifdef HAVE_DENSE_JAGGED
+    dense_jagged_kernels,
 #endif
 #ifdef HAVE_DENSE_SORT
     dense_sort_kernels,

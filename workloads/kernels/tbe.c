@@ -15,6 +15,7 @@ struct tbe {
     uint32_t together;                                     /* forward: bags side by side in a wave */
     uint64_t weights, indices, output;                     /* output: of forward; the gradient in backward */
     uint64_t segments, keys, values;                       /* sorted backward */
+    uint64_t tables_info, offsets;                         /* code=library */
 };
 
 static uint64_t tbe_row_address(const struct tbe *k, uint64_t table, uint64_t row)
@@ -132,6 +133,86 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
             state->trip += state->r[0];
             state->pc = FORWARD_INDICES;
         }
+        return;
+    }
+    default:
+        op_end(op);
+    }
+}
+
+/* ---- forward as the public library runs it ---- */
+
+/* code=library: a wave a bag; the table's data and the bag's offsets; lookups a wave's width of 64-bit indices at a time,
+ * dealt out by shuffles; rows four at a time, a vector of four elements a lane; fp32 out. Instruction counts are taken from
+ * its source, not from machine code: a row 4 to its address and 2 shuffles, a vector its load, 4 additions and 2 to unpack
+ * fp16. */
+#define TABLE_INFO_BYTES 64
+#define LIBRARY_UNROLL 4
+#define LIBRARY_ROW_BYTES 4096
+
+enum library_forward { LIBRARY_BAG, LIBRARY_INDICES, LIBRARY_ROWS, LIBRARY_STORE, LIBRARY_END };
+
+/* r[0]: lookups whose indices are at hand. Bags side by side (fix row-pack) have equal lengths and go in step. */
+static void tbe_library_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
+                             struct wave_op *op)
+{
+    const struct tbe *k = program->context;
+    uint64_t first, end = tbe_bags(k, wave_index(program, state), &first), limit = min_u64(k->length, window->trip_limit);
+    uint32_t group = k->lanes / k->together, reach = 4 * k->element_bytes * group; /* bytes of a row that one load covers */
+    uint32_t vectors = (uint32_t)ceil_div(k->row_bytes, reach);
+    if (first >= end) {
+        op_end(op);
+        return;
+    }
+    uint64_t bags = end - first, lanes = bags * min_u64(group, k->width / 4);
+    switch (state->pc) {
+    case LIBRARY_BAG:
+        wave_first_trip(window, state);
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 15, 45, 130 + 5 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->tables_info + first / k->bags * TABLE_INFO_BYTES, TABLE_INFO_BYTES / 2);
+        op_span_apart(op, k->offsets + first * 8, 8 * (bags + 1));
+        op_lanes(op, k->lanes);
+        state->pc = LIBRARY_INDICES;
+        return;
+    case LIBRARY_INDICES:
+        if (state->trip >= limit) {
+            op_begin(op, WAVE_STORE, 0);
+            op_work(op, 3, 12, 30);
+            for (uint64_t bag = first; bag < end; bag++) {
+                op_span(op, k->output + (bag % k->bags * k->tables + bag / k->bags) * k->width * 4ull, k->width * 4ull);
+            }
+            op_lanes(op, lanes);
+            state->pc = LIBRARY_END;
+            return;
+        }
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 4, 12, 30);
+        state->r[0] = min_u64(limit, state->trip + group);
+        for (uint64_t bag = first; bag < end; bag++) {
+            op_span_apart(op, k->indices + (bag * k->length + state->trip) * 8, (state->r[0] - state->trip) * 8);
+        }
+        op_lanes(op, bags * (state->r[0] - state->trip));
+        state->pc = LIBRARY_ROWS;
+        return;
+    case LIBRARY_ROWS: {
+        uint64_t count = state->r[0] - state->trip >= LIBRARY_UNROLL ? LIBRARY_UNROLL : 1;
+        uint32_t per_vector = k->element_bytes == 2 ? 6 : 4;
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, (uint32_t)(count * (2 + vectors) + 2), (uint32_t)(count * (4 + vectors * per_vector) + 3),
+                20 + 2 * KERNEL_SHUFFLE_CYCLES);
+        for (uint64_t i = 0; i < count * bags; i++) {
+            uint64_t bag = first + i % bags, lookup = state->trip + i / bags;
+            uint64_t row = tbe_row_address(k, bag / k->bags,
+                                           index_source_row(k->source, bag / k->bags, bag % k->bags, lookup));
+            for (uint32_t at = 0; at < k->row_bytes; at += reach) {
+                op_span_apart(op, row + at, min_u64(reach, k->row_bytes - at));
+            }
+        }
+        op_lanes(op, lanes);
+        op->work_units = (uint32_t)(count * bags);
+        state->trip += count;
+        state->pc = state->trip < state->r[0] ? LIBRARY_ROWS : LIBRARY_INDICES;
         return;
     }
     default:
@@ -316,7 +397,7 @@ static double tbe_lookup_count(const struct tbe_shape *shape)
     return (double)shape->bags * (double)shape->tables * (double)shape->length;
 }
 
-static struct tbe_shape tbe_read(struct kernel_build *build)
+static struct tbe_shape tbe_read(struct kernel_build *build, uint32_t row_bytes_most)
 {
     struct tbe_shape shape;
     shape.bags = kernel_param_integer(build, "B", 1, 1ull << 30);
@@ -329,9 +410,9 @@ static struct tbe_shape tbe_read(struct kernel_build *build)
     static const uint32_t bytes[] = { 4, 2 };
     shape.element_bytes = bytes[kernel_param_choice_or(build, "prec", "fp32|fp16", 0, "the study's tables vary")];
     uint32_t row_bytes = (uint32_t)shape.width * shape.element_bytes;
-    if (row_bytes % 16 != 0 || row_bytes > 32 * build->machine->lanes) {
+    if (row_bytes % 16 != 0 || row_bytes > row_bytes_most) {
         kernel_fail(build, SIM_BAD_ARGUMENT, "parameter D=%llu is not valid: a row must be a multiple of 16 bytes and at "
-                    "most %u (two 16-byte loads a lane)", (unsigned long long)shape.width, 32 * build->machine->lanes);
+                    "most %u", (unsigned long long)shape.width, row_bytes_most);
     }
     double lookups = tbe_lookup_count(&shape);
     if (lookups >= 4294967296.0 || (double)shape.tables * (double)shape.rows >= 4294967296.0) {
@@ -361,7 +442,7 @@ static struct wave_program *tbe_program(struct kernel_build *build, const char *
     k->row_bytes = k->width * k->element_bytes;
     kernel_program_adopt(program, source, index_source_release);
     k->weights = kernel_program_tensor(program, "weights", (double)k->tables * (double)k->rows * k->row_bytes);
-    k->output = kernel_program_tensor(program, "pooled rows", (double)k->tables * (double)k->bags * k->row_bytes);
+    k->output = kernel_program_tensor(program, "pooled rows", (double)k->tables * (double)k->bags * k->width * 4);
     program->work_units_total = (uint64_t)tbe_lookup_count(shape);
     program->flops = tbe_lookup_count(shape) * k->width;
     build->plan->flops = program->flops;
@@ -377,12 +458,19 @@ static void tbe_value(struct kernel_build *build, const struct tbe_shape *shape)
 /* A wave per bag: forward and the atomic backward. */
 static void tbe_bag_build(struct kernel_build *build, bool forward)
 {
-    struct tbe_shape shape = tbe_read(build);
-    if (!forward) {
+    bool wide = build->machine->lanes > 32, library = false;
+    if (forward) { /* what was compiled and measured has 32 lanes */
+        library = kernel_param_choice_or(build, "code", "measured|library", wide, wide ? "the library's own on waves wider "
+                                         "than the measuring program was compiled for" : NULL) == 1;
+    } else {
         kernel_fix_read_copies(build);
     }
+    struct tbe_shape shape = tbe_read(build, library ? LIBRARY_ROW_BYTES : 32 * build->machine->lanes);
     if (!kernel_params_done(build)) {
         return;
+    }
+    if (library) {
+        kernel_require_hbm(build, tbe_lookup_count(&shape) * 8, "indices");
     }
     struct index_source *source = tbe_source(build, &shape);
     if (source == NULL) {
@@ -399,8 +487,13 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
     struct wave_program *program = tbe_program(build, forward ? "tbe forward" : "tbe backward, atomics",
                                                forward ? tbe_forward_next : tbe_scatter_next, &shape, source);
     struct tbe *k = program->context;
-    k->indices = kernel_program_tensor(program, "indices", tbe_lookup_count(&shape) * INDEX_BYTES);
+    k->indices = kernel_program_tensor(program, "indices", tbe_lookup_count(&shape) * (library ? 8 : INDEX_BYTES));
     bool half = shape.element_bytes == 2;
+    if (library) {
+        program->next = tbe_library_next;
+        k->tables_info = kernel_program_tensor(program, "tables", (double)k->tables * TABLE_INFO_BYTES);
+        k->offsets = kernel_program_tensor(program, "offsets", 8 * ((double)k->tables * (double)k->bags + 1));
+    }
     program->registers_per_lane = forward ? (half ? 52 : 44) : (half ? 31 : 32);
     if (kernel_has_fix(build, KERNEL_FIX_ROW_PACK)) {
         if (k->lanes <= ROW_GROUP) {
@@ -435,7 +528,7 @@ static void backward_atomic_build(struct kernel_build *build)
 
 static void sort_build(struct kernel_build *build)
 {
-    struct tbe_shape shape = tbe_read(build);
+    struct tbe_shape shape = tbe_read(build, 32 * build->machine->lanes);
     if (!kernel_params_done(build)) {
         return;
     }
@@ -481,7 +574,7 @@ void kernel_plan_add_sorted_backward(struct kernel_build *build, struct index_so
 
 static void backward_sorted_build(struct kernel_build *build)
 {
-    struct tbe_shape shape = tbe_read(build);
+    struct tbe_shape shape = tbe_read(build, 32 * build->machine->lanes);
     if (!kernel_params_done(build)) {
         return;
     }
@@ -493,9 +586,10 @@ static void backward_sorted_build(struct kernel_build *build)
 }
 
 #define TBE_HELP "B (bags), T (tables), L (lookups a bag), D, rows (a table, 1e7), prec (fp32|fp16)" INDEX_HELP
+#define FORWARD_HELP TBE_HELP ", code (measured|library)"
 
 const struct kernel_definition tbe_kernels[] = {
-    { "tbe", "forward", "sum-pooled lookups, a wave per bag", TBE_HELP, forward_build },
+    { "tbe", "forward", "sum-pooled lookups, a wave per bag", FORWARD_HELP, forward_build },
     { "tbe", "backward_atomic", "gradients added to their rows by atomics, a wave per bag", TBE_HELP,
       backward_atomic_build },
     { "tbe", "sort", "radix sort of (row, bag) pairs", TBE_HELP, sort_build },

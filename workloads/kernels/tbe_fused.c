@@ -26,6 +26,9 @@ struct fused {
     uint32_t weight_bytes;         /* of an element: 2; 4 in tbe/backward with fp32 tables */
     uint64_t weights, momentum, gradient, indices, offsets, output;
     uint64_t lists, pieces, segments, keys, values, sums;
+    uint64_t run_keys, tables_info; /* tbe/backward: the rows of the runs, offsets and sizes of the tables */
+    uint32_t rows_in_flight;        /* tbe/backward: gradient rows that a wave loads before it waits */
+    bool ahead, adagrad;            /* metadata of the next run fetched ahead; momentum */
 };
 
 static void fused_row(const struct fused *k, struct wave_op *op, uint64_t table, uint64_t row)
@@ -405,10 +408,266 @@ static void fused_finalise_next(const struct wave_program *program, const struct
     state->pc++;
 }
 
+/* ---- tbe/backward: the kernels of the public library, as its sources read ---- */
+
+/* What stands between the library and the measuring program's re-expression above: 64-bit keys; the table's offsets, sizes
+ * and placements read through memory at three places of a run's chain; bag numbers a wave's width at a time, dealt out by
+ * shuffles; a grid of at most 64 workgroups a unit that walks the runs; 512 threads resident, which is what its launch
+ * bound leaves the compiler. Instruction counts are those of the measuring program where the work is the same; rounding to
+ * fp16 is stochastic (ten rounds of Philox).
+ * The chain of a run: its row and bounds; the first lookup's number; the table; its lookups' numbers; the table's column;
+ * the gradient rows, each waited for; the table again; momentum; the weights.
+ * fix wave-per-row (the study's, by its public change): metadata by scalar loads, fetched while the run before is summed, so
+ * that no table stands in the chain; two gradient rows in flight; a quarter of the registers, so that four times the threads
+ * are resident. What is left of the chain: gradient rows, momentum, weights. */
+#define LIBRARY_GRID 64       /* workgroups a unit */
+#define LIBRARY_RESIDENT 512  /* threads a unit */
+#define ROWS_AHEAD 2
+#define RESIDENT_FACTOR 4 /* of fix wave-per-row */
+#define TABLE_INFO_BYTES 64
+#define PHILOX_VALU 60
+
+enum library_step { LIB_RUN, LIB_INFO, LIB_TABLE, LIB_NUMBERS, LIB_COLUMN, LIB_ROWS, LIB_PLACE, LIB_MOMENTUM,
+                    LIB_STORE_MOMENTUM, LIB_WEIGHT, LIB_STORE_WEIGHT };
+
+static void library_table(const struct fused *k, uint64_t table, struct wave_op *op)
+{
+    op_begin(op, WAVE_LOAD, 0);
+    op_work(op, 3, 8, 24);
+    op_span(op, k->tables_info + table * TABLE_INFO_BYTES, TABLE_INFO_BYTES / 2);
+    op_lanes(op, k->lanes);
+}
+
+static void library_metadata(const struct fused *k, uint64_t entry, struct wave_op *op)
+{
+    uint64_t table = entry / k->list.count, run = k->list.runs[entry % k->list.count], at = table * k->runs->count + run;
+    op_span_apart(op, k->run_keys + at * 8, 8);
+    op_span_apart(op, k->segments + at * 4, at + 1 < k->tables * k->runs->count ? 8 : 4);
+}
+
+/* Lookups that the wave's next gradient load covers. */
+static uint64_t library_group(const struct fused *k, uint64_t done, uint64_t length)
+{
+    return min_u64(k->rows_in_flight, length - done);
+}
+
+static void library_rows(const struct fused *k, uint64_t table, uint64_t run, uint64_t first, uint64_t count,
+                         struct wave_op *op)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        fused_gradient(k, op, table, run_table_bag(k->runs, k->source, table, run, first + i));
+    }
+    op_work(op, (uint32_t)(4 * count), (uint32_t)(30 * count), (uint32_t)(50 + 10 * count + 2 * KERNEL_SHUFFLE_CYCLES));
+    op->work_units = (uint32_t)count;
+}
+
+/* trip: runs of the wave; r[0]: lookups summed. */
+static void library_short_next(const struct wave_program *program, const struct wave_window *window,
+                               struct wave_state *state, struct wave_op *op)
+{
+    const struct fused *k = program->context;
+    uint64_t waves = program->workgroups * program->waves_per_workgroup, all = k->tables * k->list.count;
+    if (state->r[1] == 0) {
+        state->r[1] = 1;
+        wave_first_trip(window, state);
+    }
+    uint64_t entry = wave_index(program, state) + state->trip * waves;
+    if (entry >= all || state->trip >= window->trip_limit) {
+        op_end(op);
+        return;
+    }
+    uint64_t table = entry / k->list.count, run = k->list.runs[entry % k->list.count];
+    uint64_t length = run_table_length(k->runs, run), first = table * k->runs->lookups + k->runs->starts[run];
+    uint64_t row = table * k->rows + k->runs->rows[run];
+    bool ahead = k->ahead && state->r[2] > 0; /* this run's metadata came with the run before */
+    switch (state->pc) {
+    case LIB_RUN:
+        state->r[0] = 0;
+        if (!ahead) {
+            op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+            op_work(op, 12, 24, 60 + 3 * KERNEL_SPECIAL_CYCLES);
+            library_metadata(k, entry, op);
+            op_lanes(op, k->lanes);
+            state->pc = LIB_INFO;
+            return;
+        }
+        __attribute__((fallthrough));
+    case LIB_INFO:
+        if (!ahead) {
+            op_begin(op, WAVE_LOAD, 0);
+            op_work(op, 4, 10, 30);
+            op_span(op, k->values + first * 4, 4);
+            op_lanes(op, k->lanes);
+            state->pc = k->ahead ? LIB_ROWS : LIB_TABLE;
+            return;
+        }
+        state->pc = LIB_ROWS;
+        break;
+    case LIB_TABLE:
+        library_table(k, table, op);
+        state->pc = LIB_NUMBERS;
+        return;
+    case LIB_NUMBERS:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 3, 12, 24);
+        op_span(op, k->values + (first + state->r[0]) * 4, min_u64(k->lanes, length - state->r[0]) * 4);
+        op_lanes(op, min_u64(k->lanes, length - state->r[0]));
+        state->pc = LIB_COLUMN;
+        return;
+    case LIB_COLUMN:
+        library_table(k, table, op);
+        state->pc = LIB_ROWS;
+        return;
+    case LIB_PLACE:
+        library_table(k, table, op);
+        state->pc = k->adagrad ? LIB_MOMENTUM : LIB_WEIGHT;
+        return;
+    case LIB_MOMENTUM: /* sum of squares over the wave first */
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 5, 30, 76 + 5 * KERNEL_SHUFFLE_CYCLES + 2 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->momentum + row * 4, 4);
+        op_lanes(op, 1);
+        state->pc = LIB_STORE_MOMENTUM;
+        return;
+    case LIB_STORE_MOMENTUM:
+        op_begin(op, WAVE_STORE, 0);
+        op_work(op, 3, 6, 22);
+        op_span(op, k->momentum + row * 4, 4);
+        op_lanes(op, 1);
+        state->pc = LIB_WEIGHT;
+        return;
+    case LIB_WEIGHT:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 13, 28, 98 + 3 * KERNEL_SPECIAL_CYCLES);
+        fused_row(k, op, table, k->runs->rows[run]);
+        state->pc = LIB_STORE_WEIGHT;
+        return;
+    case LIB_STORE_WEIGHT:
+        op_begin(op, WAVE_STORE, 0);
+        op_work(op, 4, 20 + (k->weight_bytes == 2 ? PHILOX_VALU : 0), 16 + (k->weight_bytes == 2 ? PHILOX_VALU : 0));
+        fused_row(k, op, table, k->runs->rows[run]);
+        state->trip++;
+        state->pc = LIB_RUN;
+        return;
+    default:
+        break;
+    }
+    /* LIB_ROWS */
+    uint64_t count = library_group(k, state->r[0], length);
+    op_begin(op, WAVE_LOAD, 0);
+    library_rows(k, table, run, state->r[0], count, op);
+    if (k->ahead && state->r[0] == 0 && entry + waves < all && state->trip + 1 < window->trip_limit) {
+        uint64_t next = entry + waves, next_run = k->list.runs[next % k->list.count];
+        library_metadata(k, next, op);
+        op_span_apart(op, k->values + (next / k->list.count * k->runs->lookups + k->runs->starts[next_run]) * 4, 4);
+        state->r[2] = 1;
+    }
+    state->r[0] += count;
+    if (state->r[0] < length) {
+        state->pc = !k->ahead && state->r[0] % k->lanes == 0 ? LIB_NUMBERS : LIB_ROWS;
+    } else {
+        state->pc = !k->ahead ? LIB_PLACE : k->adagrad ? LIB_MOMENTUM : LIB_WEIGHT;
+    }
+}
+
+/* A workgroup a piece of a long run, its waves a contiguous part each. pc as above, then the waves' sums meet in shared
+ * memory and are added to the run's sum by atomics. trip: lookups of the wave. */
+enum library_long_step { LONG_LIST = 100, LONG_RUN_BOUNDS, LONG_FIRST, LONG_NUMBERS, LONG_GRADIENT, LONG_JOIN, LONG_ADD };
+
+static void library_long_next(const struct wave_program *program, const struct wave_window *window,
+                              struct wave_state *state, struct wave_op *op)
+{
+    const struct fused *k = program->context;
+    uint32_t waves = program->waves_per_workgroup;
+    uint64_t table = state->workgroup / k->list.pieces, piece = state->workgroup % k->list.pieces, entry = state->r[0];
+    if (state->pc == 0) { /* which run the piece is of: a list says so */
+        wave_first_trip(window, state);
+        uint64_t low = 0, high = k->list.count;
+        while (high - low > 1) {
+            uint64_t middle = (low + high) / 2;
+            low = k->list.first_piece[middle] <= piece ? middle : low;
+            high = k->list.first_piece[middle] <= piece ? high : middle;
+        }
+        state->r[0] = entry = low;
+        state->pc = LONG_LIST;
+    }
+    uint64_t run = k->list.runs[entry], from = (piece - k->list.first_piece[entry]) * PIECE;
+    uint64_t rows = min_u64(PIECE, run_table_length(k->runs, run) - from), share = ceil_div(rows, waves);
+    uint64_t begin = min_u64(rows, state->wave * share), mine = min_u64(share, rows - begin);
+    uint64_t limit = min_u64(mine, window->trip_limit), at = table * k->runs->count + run;
+    uint64_t first = table * k->runs->lookups + k->runs->starts[run] + from + begin;
+    op_lanes(op, k->lanes);
+    switch (state->pc) {
+    case LONG_LIST:
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op_work(op, 9, 22, 79 + 2 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->lists + (table * k->list.count + entry) * 4, 4);
+        op_span_apart(op, k->pieces + (table * k->list.count + entry) * 4, 4);
+        state->pc = LONG_RUN_BOUNDS;
+        return;
+    case LONG_RUN_BOUNDS:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 4, 6, 24);
+        op_span_apart(op, k->run_keys + at * 8, 8);
+        op_span_apart(op, k->segments + at * 4, at + 1 < k->tables * k->runs->count ? 8 : 4);
+        state->pc = LONG_FIRST;
+        return;
+    case LONG_FIRST:
+        library_table(k, table, op);
+        state->pc = LONG_NUMBERS;
+        return;
+    case LONG_NUMBERS:
+        if (state->trip < limit) {
+            op_begin(op, WAVE_LOAD, 0);
+            op_work(op, 3, 12, 35);
+            uint64_t count = min_u64(k->lanes, mine - state->trip);
+            op_span(op, k->values + (first + state->trip) * 4, count * 4);
+            op_lanes(op, count);
+            state->r[1] = state->trip + count; /* numbers at hand up to here */
+            state->pc = LONG_GRADIENT;
+            return;
+        }
+        op_begin(op, WAVE_BARRIER, 0);
+        op_work(op, 7, 18, 69 + KERNEL_SPECIAL_CYCLES);
+        op->lds_bytes = k->width * 4;
+        state->pc = LONG_JOIN;
+        return;
+    case LONG_GRADIENT: {
+        uint64_t count = min_u64(library_group(k, state->trip, limit), state->r[1] - state->trip);
+        op_begin(op, WAVE_LOAD, 0);
+        library_rows(k, table, run, from + begin + state->trip, count, op);
+        state->trip += count;
+        state->pc = state->trip < min_u64(limit, state->r[1]) ? LONG_GRADIENT : LONG_NUMBERS;
+        return;
+    }
+    case LONG_JOIN: {
+        uint64_t column = (uint64_t)state->wave * k->lanes;
+        state->pc = LONG_ADD;
+        if (column < k->width) {
+            uint64_t count = min_u64(k->lanes, k->width - column);
+            op_begin(op, WAVE_ATOMIC, WAVE_NO_WAIT);
+            op_work(op, 22, 46, 129 + 2 * 33);
+            op->lds_bytes = (uint32_t)count * 4 * waves;
+            op->atomic_type = WAVE_ATOMIC_FP32;
+            op->element_bytes = 4;
+            op_span(op, k->sums + ((table * k->list.count + entry) * k->width + column) * 4, count * 4);
+            op_lanes(op, count);
+            return;
+        }
+        __attribute__((fallthrough));
+    }
+    default:
+        op_end(op);
+    }
+}
+
 /* ---- building ---- */
 
 struct fused_shape {
     uint64_t bags, tables, length, width, rows, threshold;
+    uint64_t resident;      /* tbe/backward: threads a unit */
+    uint32_t units;
+    bool library, wave_per_row, adagrad;
     uint32_t weight_bytes;
     bool zipf; /* skewed: runs differ in length */
     struct index_request request;
@@ -428,10 +687,20 @@ static struct fused_shape fused_read(struct kernel_build *build, bool with_thres
     shape.width = kernel_param_integer(build, "D", 8, WIDTH_MAX);
     shape.rows = kernel_param_integer_or(build, "rows", 1, UINT32_MAX, 10000000, "the study does not say; public command "
                                          "lines of this case have 1e6 to 1e7");
-    shape.request = index_request_read(build, INDEX_UNIFORM_DISTINCT, INDEX_FBGEMM_ZIPF);
+    shape.request = index_request_read(build, INDEX_UNIFORM_DISTINCT,
+                                       strcmp(build->definition->suite, "tbe") == 0 ? INDEX_ZIPF : INDEX_FBGEMM_ZIPF);
     shape.zipf = shape.request.kind != INDEX_UNIFORM_DISTINCT && shape.request.kind != INDEX_UNIFORM;
     shape.zipf = shape.zipf || shape.request.file != NULL || shape.request.hot_share > 0;
-    if (strcmp(build->definition->suite, "tbe") == 0) {
+    shape.library = strcmp(build->definition->suite, "tbe") == 0;
+    shape.wave_per_row = kernel_has_fix(build, KERNEL_FIX_WAVE_PER_ROW);
+    shape.adagrad = true;
+    shape.units = build->machine->units;
+    if (shape.library) {
+        shape.adagrad = kernel_param_choice_or(build, "optimizer", "rowwise_adagrad|sgd", 0, "the benchmark's default") == 0;
+        shape.resident = kernel_param_integer_or(build, "resident", 256, 2048,
+                                                 LIBRARY_RESIDENT * (shape.wave_per_row ? RESIDENT_FACTOR : 1u),
+                                                 "threads a unit, by the library's launch bound; four times as many under fix "
+                                                 "wave-per-row");
         shape.weight_bytes = kernel_param_choice_or(build, "prec", "fp32|fp16", 0, "the study's tables vary") == 0 ? 4 : 2;
     } else {
         kernel_param_choice_or(build, "prec", "fp16", 0, NULL); /* all that was measured */
@@ -482,7 +751,15 @@ static struct wave_program *fused_program(struct kernel_build *build, const char
     k->momentum = kernel_program_tensor(program, "momentum", 4.0 * (double)k->tables * (double)k->rows);
     k->gradient = kernel_program_tensor(program, "gradient", 4.0 * (double)k->tables * (double)k->bags * k->width);
     k->segments = kernel_program_tensor(program, "segments", 4.0 * (double)k->tables * (double)runs->count);
-    k->keys = kernel_program_tensor(program, "sorted rows", 4 * lookups);
+    if (shape->library) {
+        k->run_keys = kernel_program_tensor(program, "rows of runs", 8.0 * (double)k->tables * (double)runs->count);
+        k->tables_info = kernel_program_tensor(program, "tables", (double)k->tables * TABLE_INFO_BYTES);
+        k->rows_in_flight = shape->wave_per_row ? ROWS_AHEAD : 1;
+        k->ahead = shape->wave_per_row;
+        k->adagrad = shape->adagrad;
+        program->workgroups_per_unit_max = (uint32_t)max_u64(1, shape->resident / THREADS);
+    }
+    k->keys = kernel_program_tensor(program, "sorted rows", (shape->library ? 8 : 4) * lookups);
     k->values = kernel_program_tensor(program, "sorted bags", 4 * lookups);
     return program;
 }
@@ -522,11 +799,21 @@ static void fill_list(struct wave_program *program, uint64_t threshold, bool lon
 static void add_short(struct kernel_build *build, const struct fused_shape *shape, struct index_source *source,
                       struct run_table *runs)
 {
-    struct wave_program *program = fused_program(build, "tbe backward, short runs", fused_short_next, shape, source,
+    struct wave_program *program = fused_program(build, "tbe backward, short runs",
+                                                 shape->library ? library_short_next : fused_short_next, shape, source,
                                                  runs);
     struct fused *k = program->context;
     fill_list(program, shape->threshold, false);
     program->registers_per_lane = 32;
+    if (shape->library) {
+        uint64_t all = k->tables * k->list.count, per_group = THREADS / k->lanes;
+        uint64_t groups = min_u64(ceil_div(all, per_group), (uint64_t)LIBRARY_GRID * shape->units);
+        kernel_program_grid(program, groups * THREADS, THREADS, k->lanes);
+        program->work_units_total = k->tables * k->list.lookups;
+        program->trips_per_wave = ceil_div(all, groups * per_group);
+        kernel_plan_add(build, program, 1);
+        return;
+    }
     kernel_program_grid(program, k->tables * k->list.count * k->lanes, THREADS, k->lanes);
     program->work_units_total = k->tables * k->list.lookups;
     kernel_program_loops(program, build->machine, k->list.lookups / k->list.count);
@@ -546,8 +833,8 @@ static void add_short(struct kernel_build *build, const struct fused_shape *shap
 static void add_long(struct kernel_build *build, const struct fused_shape *shape, struct index_source *source,
                      struct run_table *runs)
 {
-    struct wave_program *program = fused_program(build, "tbe backward, long runs", fused_long_next, shape, source,
-                                                 runs);
+    struct wave_program *program = fused_program(build, "tbe backward, long runs",
+                                                 shape->library ? library_long_next : fused_long_next, shape, source, runs);
     struct fused *k = program->context;
     fill_list(program, shape->threshold, true);
     double sums = 4.0 * (double)k->tables * (double)k->list.count * k->width;
@@ -661,9 +948,12 @@ static void fused_parts(struct kernel_build *build, const struct fused_shape *sh
     if (part == FUSED_ALL) {
         add_linearise(build, lookups);
         uint32_t bits = kernel_key_bits(shape->tables * shape->rows);
-        kernel_plan_add_sort(build, lookups, 4, 4, bits, bits);
+        kernel_plan_add_sort(build, lookups, shape->library ? 8 : 4, 4, bits, bits);
     }
-    if (part == FUSED_ALL || part == FUSED_RUN_LENGTHS) {
+    if (shape->library) { /* run-length encoding of the keys, then sums of the lengths */
+        kernel_plan_add_chained(build, KERNEL_UNIQUE_BY_KEY, lookups, shape->tables * runs->count);
+        kernel_plan_add_chained(build, KERNEL_EXCLUSIVE_SUM, shape->tables * runs->count, shape->tables * runs->count);
+    } else if (part == FUSED_ALL || part == FUSED_RUN_LENGTHS) {
         add_run_lengths(build, lookups, shape->tables * runs->count);
     }
     if ((part == FUSED_ALL && shorts > 0) || part == FUSED_SHORT) {
@@ -740,7 +1030,7 @@ const struct kernel_definition tbe_fused_kernels[] = {
     { "tbe_fused", "backward_finalise", "the update of the longer runs' rows", FUSED_HELP_THRESHOLD, finalise_build },
     { "tbe_fused", "backward", "all of backward, from sort to update", FUSED_HELP_THRESHOLD, backward_build },
     { "tbe", "backward", "as the library runs it: sort, short runs by a wave, long ones by workgroups",
-      "B, T, L, D (up to 256), rows (1e7), prec (fp32|fp16), threshold (32)" INDEX_HELP,
+      "B, T, L, D (up to 256), rows (1e7), prec (fp32|fp16), threshold (32), optimizer (rowwise_adagrad|sgd), resident (threads a unit, 512)" INDEX_HELP,
       backward_build },
     { .suite = NULL },
 };

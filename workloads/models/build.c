@@ -16,13 +16,15 @@ static void register_tables(struct build *build)
     const struct model *model = build->model;
     build->tables = calloc(model->table_count + 1, sizeof(void *));
     SIM_ASSERT(build->tables != NULL, "out of memory");
-    for (uint32_t t = 0; t < model->table_count; t++) {
+    for (uint32_t t = 0; t < model->table_count && model->lookup == LOOKUP_BAG; t++) {
         const struct model_table *table = &model->tables[t];
         if (!is_own(build, t)) {
             continue;
         }
         struct parameter *parameter = eager_parameter(build->eager, table->name, table->rows, table->dim);
         parameter->type = table->type;
+        parameter->skew = table->skew;
+        parameter->hot_share = table->hot_share;
         parameter->update = model->sparse_gradient ? UPDATE_SPARSE : UPDATE_DENSE;
         build->tables[t] = parameter;
         build->own_count++;
@@ -47,9 +49,14 @@ static void take_parameters(struct build *build)
         struct parameter *p = eager->parameters[i];
         bool table = p->update == UPDATE_SPARSE;
         enum model_optimizer optimizer = table ? build->model->tables[0].optimizer : build->model->optimizer;
-        double state = state_bytes(optimizer, p->rows, p->columns);
-        p->storage = eager_storage(eager, p->rows * p->columns * eager_type_bytes(p->type),
-                                   table ? GRAPH_MEMORY_EMBEDDINGS : GRAPH_MEMORY_PARAMETERS);
+        double shards = table ? 1 : eager->parameter_shards;
+        double state = state_bytes(optimizer, p->rows, p->columns) / (table ? 1 : eager->state_shards);
+        if (shards > 1) { /* fp32 shards; the gathered parameters belong to their unit */
+            eager_permanent(eager, p->rows * p->columns * 4 / shards, GRAPH_MEMORY_PARAMETERS);
+        } else {
+            p->storage = eager_storage(eager, p->rows * p->columns * eager_type_bytes(p->type),
+                                       table ? GRAPH_MEMORY_EMBEDDINGS : GRAPH_MEMORY_PARAMETERS);
+        }
         if (state > 0) {
             eager_permanent(eager, state / 2, GRAPH_MEMORY_OPTIMIZER);
             eager_permanent(eager, state / 2, GRAPH_MEMORY_OPTIMIZER);
@@ -65,9 +72,12 @@ static void take_inputs(struct build *build)
     const struct model *model = build->model;
     double all = build->batch * build->gpus;
     if (model->sequence_input) {
-        eager_permanent(build->eager, build->batch * build->sequence * 8, GRAPH_MEMORY_ACTIVATIONS);
-        eager_permanent(build->eager, build->batch * build->sequence * 8, GRAPH_MEMORY_ACTIVATIONS);
+        eager_permanent(build->eager, build->positions * 8 * model->table_count, GRAPH_MEMORY_ACTIVATIONS);
+        eager_permanent(build->eager, build->positions * 8, GRAPH_MEMORY_ACTIVATIONS);
         return;
+    }
+    for (uint32_t t = 0; model->lookup == LOOKUP_FUSED && t < model->table_count; t++) { /* of own examples, and received */
+        eager_permanent(build->eager, 2 * build->batch * (model->tables[t].pooling + 1) * 8, GRAPH_MEMORY_ACTIVATIONS);
     }
     for (uint32_t t = 0; t < model->table_count; t++) {
         if (build->tables[t] != NULL) {
@@ -119,10 +129,14 @@ static struct tensor *forward(struct build *build)
 {
     const struct model *model = build->model;
     struct eager *eager = build->eager;
-    struct tensor *x = NULL, *pooled = NULL;
-    if (model->sequence_input) {
+    struct tensor *x = NULL, *pooled = NULL, *requested = NULL;
+    if (build->sharded != NULL) {
+        requested = sharded_request(build->sharded);
         eager_autocast_begin(eager);
-        x = op_embedding(eager, build->tables[0], build->batch * build->sequence);
+        x = model->sequence_input ? sharded_wait(build->sharded, requested) : NULL;
+    } else if (model->sequence_input) {
+        eager_autocast_begin(eager);
+        x = op_embedding(eager, build->tables[0], build->positions);
     } else {
         pooled = pool_tables(build);
         eager_autocast_begin(eager);
@@ -130,11 +144,20 @@ static struct tensor *forward(struct build *build)
     for (uint32_t i = 0; i < model->layer_count; i++) {
         if (model->layers[i].input > 0) {
             eager_release(eager, x);
-            x = eager_tensor(eager, build->batch, model->layers[i].input, EAGER_FP32);
+            x = eager_tensor(eager, build->batch, model->layers[i].input, build->fsdp != NULL ? EAGER_BF16 : EAGER_FP32);
+        }
+        if (requested != NULL && pooled == NULL && layer_takes_pooled(&model->layers[i])) {
+            pooled = sharded_wait(build->sharded, requested);
+            if (build->fsdp != NULL) { /* inputs of sharded modules are cast */
+                struct tensor *wide = pooled;
+                pooled = op_cast(eager, wide, EAGER_BF16);
+                eager_release(eager, wide);
+            }
         }
         x = layer_forward(build, i, x, pooled);
     }
     eager_release(eager, pooled);
+    eager_release(eager, requested);
     return x;
 }
 
@@ -157,6 +180,18 @@ static struct tensor *loss_of(struct build *build, struct tensor *logits)
     return loss;
 }
 
+/* ZeRO-1: every GPU has updated its share of the parameters. */
+static void gather_updated(struct build *build)
+{
+    double elements = 0;
+    for (uint32_t i = 0; i < build->eager->parameter_count; i++) {
+        const struct parameter *p = build->eager->parameters[i];
+        elements += p->update == UPDATE_DENSE ? p->rows * p->columns : 0;
+    }
+    eager_host(build->eager, "c10d::_allgather_base_ .record_param_comms");
+    eager_collective(build->eager, 0, "all_gather", elements * 4, build->gpus, build->group, build->collective_sequence++);
+}
+
 static void update(struct build *build)
 {
     struct eager *eager = build->eager;
@@ -166,6 +201,9 @@ static void update(struct build *build)
         }
     }
     op_adam(eager, build->model->optimizer == OPTIMIZER_ADAMW ? "adamw" : "adam");
+    if (build->gpus > 1 && build->model->parallel == PARALLEL_ZERO1) {
+        gather_updated(build);
+    }
     for (uint32_t i = 0; i < eager->parameter_count; i++) { /* zero_grad sets them to none */
         eager_drop(eager, eager->parameters[i]->gradient);
         eager->parameters[i]->gradient = NULL;
@@ -175,15 +213,40 @@ static void update(struct build *build)
 static void run_step(struct build *build)
 {
     bool parallel = build->gpus > 1;
-    struct ddp *ddp = parallel && build->model->parallel == PARALLEL_DDP ? ddp_begin(build) : NULL;
+    enum model_parallel kind = build->model->parallel;
+    struct ddp *ddp = parallel && (kind == PARALLEL_DDP || kind == PARALLEL_ZERO1) ? ddp_begin(build) : NULL;
+    if (build->fsdp != NULL) {
+        fsdp_before_forward(fsdp_root(build->fsdp));
+    }
     struct tensor *loss = loss_of(build, forward(build));
     eager_backward(build->eager, loss);
     ddp_end(ddp);
+    fsdp_end(build->fsdp);
     if (parallel && build->model->parallel == PARALLEL_FLAT) {
         reduce_flat(build);
     }
+    if (build->sharded != NULL) {
+        sharded_reduce(build->sharded);
+    }
     update(build);
     eager_release(build->eager, loss);
+}
+
+/* Sharded parameters and state, before memory is taken. */
+static void begin_parallel(struct build *build)
+{
+    enum model_parallel parallel = build->model->parallel;
+    if (build->gpus == 1) {
+        return;
+    }
+    if (parallel == PARALLEL_ZERO2 || parallel == PARALLEL_ZERO3 || parallel == PARALLEL_HSDP) {
+        build->fsdp = fsdp_begin(build);
+        build->eager->autocast = false;
+        build->eager->matrix_type = EAGER_BF16;
+        build->eager->parameter_shards = build->eager->state_shards = fsdp_shards(build->fsdp);
+    } else if (parallel == PARALLEL_ZERO1) {
+        build->eager->state_shards = build->gpus;
+    }
 }
 
 static enum sim_status build_rank(const struct model *model, struct graph *graph, uint32_t index, uint32_t rank,
@@ -195,11 +258,18 @@ static enum sim_status build_rank(const struct model *model, struct graph *graph
                            .gpus = model->gpus,
                            .batch = model->batch,
                            .sequence = model->sequence,
+                           .positions = ceil(model->batch * model->sequence * model->length_share),
                            .group = "all",
                            .error = error };
     build.eager->autocast = model->precision == PRECISION_BF16_AUTOCAST;
     build.eager->matrix_type = model->precision == PRECISION_FP32 ? EAGER_FP32 : EAGER_BF16;
     register_all(&build);
+    if (build.status == SIM_OK) {
+        begin_parallel(&build);
+    }
+    if (build.status == SIM_OK && model->lookup == LOOKUP_FUSED) {
+        build.sharded = sharded_begin(&build);
+    }
     if (build.status == SIM_OK) {
         take_parameters(&build);
         take_inputs(&build);
@@ -209,6 +279,7 @@ static enum sim_status build_rank(const struct model *model, struct graph *graph
     graph->ranks[index].thread_count = 2;
     graph->ranks[index].stream_count = build.eager->streams;
     layers_finish(&build);
+    sharded_end(build.sharded);
     free(build.tables);
     eager_destroy(build.eager);
     return build.status;
@@ -218,6 +289,12 @@ static enum sim_status build_rank(const struct model *model, struct graph *graph
 static double lookups_of(const struct model *model, uint32_t rank)
 {
     double lookups = 0;
+    if (model->plan != NULL) {
+        struct plan_table *tables = model_plan_tables(model);
+        lookups = plan_load(model->plan, tables, rank);
+        free(tables);
+        return lookups;
+    }
     for (uint32_t t = rank; t < model->table_count && !model->sequence_input; t += model->gpus) {
         lookups += model->tables[t].pooling * model->tables[t].dim;
     }
@@ -249,11 +326,73 @@ static uint32_t choose_ranks(const struct model *model, uint32_t chosen[RANKS_AL
     return 2;
 }
 
+#define TABLES_EXPLAINED 8
+
+static void note_plan(struct graph *graph, const struct model *model)
+{
+    struct plan_table *tables = model_plan_tables(model);
+    char text[200];
+    uint32_t shown = 0;
+    graph_note(graph, "plan %s", model->plan->how);
+    for (uint32_t t = 0; t < model->table_count && model->gpus > 1 && shown < TABLES_EXPLAINED; t++) {
+        if (model->plan->entries[t].sharding != PLAN_DATA_PARALLEL) {
+            plan_explain(model->plan, tables, t, text, sizeof text);
+            graph_note(graph, "%s", text);
+            shown++;
+        }
+    }
+    free(tables);
+}
+
+static enum sim_status check_model(const struct model *model, struct sim_error *error)
+{
+    for (uint32_t t = 1; t < model->table_count && model->sequence_input; t++) {
+        if (model->tables[t].dim != model->tables[0].dim) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: table %s: the tables of a sequence are added up and need one dim",
+                            model->path, model->tables[t].name);
+        }
+    }
+    if (model->lookup == LOOKUP_BAG && model->sequence_input && model->table_count > 1) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a sequence of %u tables needs \"lookup\": \"fused\"", model->path,
+                        model->table_count);
+    }
+    if (model->lookup == LOOKUP_BAG && model->plan_name[0] != '\0') {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a plan needs \"lookup\": \"fused\" (--set lookup=fused)", model->path);
+    }
+    if (model->lookup == LOOKUP_BAG && !model->sequence_input && model->gpus > model->table_count) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: %u GPUs and %u tables, one operator a table: use --set lookup=fused",
+                        model->path, model->gpus, model->table_count);
+    }
+    return SIM_OK;
+}
+
+static enum sim_status build_graph(const struct model *model, struct graph **out, struct sim_error *error);
+
 enum sim_status model_graph(const struct model *model, struct graph **out, struct sim_error *error)
+{
+    struct model planned = *model;
+    struct plan *plan = NULL;
+    enum sim_status status = check_model(model, error);
+    *out = NULL;
+    if (status == SIM_OK && model->lookup == LOOKUP_FUSED) {
+        status = model_plan(model, &plan, error);
+        planned.plan = plan;
+    }
+    if (status == SIM_OK) {
+        status = build_graph(&planned, out, error);
+    }
+    plan_destroy(plan);
+    return status;
+}
+
+static enum sim_status build_graph(const struct model *model, struct graph **out, struct sim_error *error)
 {
     struct graph *graph = graph_create(model->name);
     enum sim_status status = SIM_OK;
     *out = NULL;
+    if (model->plan != NULL) {
+        note_plan(graph, model);
+    }
     graph->world_size = model->gpus;
     graph->batch = model->batch;
     uint32_t chosen[RANKS_ALL], count = choose_ranks(model, chosen);

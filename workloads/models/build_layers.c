@@ -23,6 +23,12 @@ static struct parameter *add_parameter(struct build *build, struct layer_paramet
     return parameter;
 }
 
+static struct parameter *add_to_layer(struct build *build, const char *name, double rows, double columns)
+{
+    uint32_t index = build->registering;
+    return add_parameter(build, &build->layers[index], build->model->layers[index].name, name, rows, columns);
+}
+
 static double register_mlp(struct build *build, const struct model_layer *layer, struct layer_parameters *to,
                            double columns)
 {
@@ -45,6 +51,7 @@ struct block {
     const struct model_layer *layer;
     struct parameter *norm[4], *weight[4], *bias[4];
     struct tensor *input, *output;
+    struct eager_unit *unit; /* of sharded parameters; else NULL */
 };
 
 static void register_linear(struct build *build, struct layer_parameters *to, struct block *block, uint32_t i,
@@ -81,10 +88,11 @@ static double register_blocks(struct build *build, const struct model_layer *lay
             register_norm(build, to, block, 1, columns);
             register_linear(build, to, block, 2, "up", layer->inner * columns, columns);
             register_linear(build, to, block, 3, "down", columns, layer->inner * columns);
-        } else {
-            register_linear(build, to, block, 0, "uqkv", 4 * columns, columns);
-            register_linear(build, to, block, 1, "o", columns, columns);
-            register_norm(build, to, block, 1, columns);
+        } else { /* gate, query, key and value of equal width */
+            double inner = layer->head_dim > 0 ? layer->heads * layer->head_dim : columns;
+            register_linear(build, to, block, 0, "uqkv", 4 * inner, columns);
+            register_linear(build, to, block, 1, "o", columns, inner);
+            register_norm(build, to, block, 1, inner);
         }
     }
     return columns;
@@ -112,6 +120,7 @@ double layer_register(struct build *build, uint32_t index, double columns)
     switch (layer->kind) {
     case LAYER_DOT:
     case LAYER_DCN:
+    case LAYER_FM:
         for (uint32_t t = 1; t < model->table_count; t++) {
             if (model->tables[t].dim != dim) {
                 does_not_fit(build, layer, "needs tables of one dim");
@@ -125,6 +134,15 @@ double layer_register(struct build *build, uint32_t index, double columns)
         if (layer->kind == LAYER_DOT) {
             return dim + features * (features - 1) / 2;
         }
+        if (layer->rank < 1) {
+            does_not_fit(build, layer, "needs a 'rank' of at least 1");
+            return 0;
+        }
+        if (layer->kind == LAYER_FM) {
+            build->registering = index;
+            fm_register(build, layer, features, dim, add_to_layer);
+            return features * dim;
+        }
         for (int part = 0; part < 2; part++) { /* all V before all W, as two module lists register them */
             for (double i = 0; i < layer->count; i++) {
                 double wide = features * dim;
@@ -137,17 +155,21 @@ double layer_register(struct build *build, uint32_t index, double columns)
         }
         return features * dim;
     case LAYER_TRANSFORMER:
-    case LAYER_HSTU: return register_blocks(build, layer, to, columns);
+    case LAYER_HSTU:
+    case LAYER_GDPA:
+        if (layer->attention == ATTENTION_SOFTMAX && model->length_share < 1) {
+            does_not_fit(build, layer, "softmax attention runs over whole sequences: \"length_share\" must be 1, or \"attention\" "
+                                       "silu or gelu");
+            return 0;
+        }
+        return register_blocks(build, layer, to, columns);
     case LAYER_HEAD:
         add_parameter(build, to, layer->name, "weight", layer->classes, columns);
         if (layer->bias) {
             add_parameter(build, to, layer->name, "bias", 1, layer->classes);
         }
         return layer->classes;
-    default:
-        build->status = sim_fail(build->error, SIM_UNSUPPORTED, "%s: layer %s: layers of this kind have no operators yet",
-                                 model->path, layer->name);
-        return 0;
+    default: SIM_ASSERT(false, "layer %s of kind %d", layer->name, layer->kind); return 0;
     }
 }
 
@@ -199,8 +221,9 @@ static struct tensor *forward_interaction(struct build *build, const struct mode
     struct eager *eager = build->eager;
     double dim = build->model->tables[0].dim, tables = build->model->table_count;
     struct tensor *z = op_join_features(eager, x, pooled, build->batch, tables, dim);
-    struct tensor *y = layer->kind == LAYER_DOT ? op_dot_interaction(eager, x, z, build->batch, tables + 1, dim)
-                                                : forward_cross(build, layer, of, z);
+    struct tensor *y = layer->kind == LAYER_DOT  ? op_dot_interaction(eager, x, z, build->batch, tables + 1, dim)
+                       : layer->kind == LAYER_FM ? fm_forward(build, layer, of->list, z, tables + 1, dim)
+                                                 : forward_cross(build, layer, of, z);
     eager_release(eager, z);
     eager_release(eager, x);
     return y;
@@ -212,8 +235,9 @@ static struct tensor *attend(struct block *block, struct tensor *wide, uint32_t 
     struct tensor *part[4];
     op_chunk(eager, wide, parts, part);
     struct tensor **qkv = parts == 4 ? part + 1 : part;
+    static const char *const kernels[] = { NULL, "hstu", "gdpa" };
     struct tensor *y = op_attention(eager, qkv[0], qkv[1], qkv[2], block->build->batch, block->layer->heads,
-                                    block->build->sequence, block->layer->causal);
+                                    block->build->sequence, block->layer->causal, kernels[block->layer->attention]);
     for (uint32_t i = 0; i < 3; i++) {
         eager_release(eager, qkv[i]);
     }
@@ -283,6 +307,7 @@ static struct tensor *forward_blocks(struct build *build, const struct model_lay
     for (uint32_t i = 0; i < of->block_count; i++) {
         struct block *block = &of->blocks[i];
         block->input = x;
+        fsdp_before_forward(block->unit);
         if (i < build->model->checkpoint * layer->count) {
             eager_checkpoint(build->eager, run, block);
             x = block->output; /* the region keeps its input */
@@ -291,6 +316,7 @@ static struct tensor *forward_blocks(struct build *build, const struct model_lay
             eager_release(build->eager, block->input);
             x = block->output;
         }
+        x = block->unit != NULL ? fsdp_after_forward(block->unit, x) : x;
     }
     return x;
 }
@@ -303,14 +329,50 @@ struct tensor *layer_forward(struct build *build, uint32_t index, struct tensor 
     switch (layer->kind) {
     case LAYER_MLP: return forward_mlp(build, layer, of, x);
     case LAYER_DOT:
-    case LAYER_DCN: return forward_interaction(build, layer, of, x, pooled);
+    case LAYER_DCN:
+    case LAYER_FM: return forward_interaction(build, layer, of, x, pooled);
     case LAYER_TRANSFORMER:
-    case LAYER_HSTU: return forward_blocks(build, layer, of, x);
+    case LAYER_HSTU:
+    case LAYER_GDPA: return forward_blocks(build, layer, of, x);
     default: /* the head; the loss comes behind it */
         y = op_linear(build->eager, x, of->list[0], layer->bias ? of->list[1] : NULL, true);
         eager_release(build->eager, x);
         return y;
     }
+}
+
+uint32_t layer_unit_count(const struct build *build)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < MODEL_LAYERS_MAX; i++) {
+        count += build->layers[i].block_count;
+    }
+    return count;
+}
+
+void layer_units(struct build *build, void (*add)(struct eager_unit *, struct parameter *), struct eager_unit *first,
+                 size_t unit_bytes)
+{
+    char *at = (char *)first;
+    for (uint32_t i = 0; i < MODEL_LAYERS_MAX; i++) {
+        for (uint32_t b = 0; b < build->layers[i].block_count; b++, at += unit_bytes) {
+            struct block *block = &build->layers[i].blocks[b];
+            block->unit = (struct eager_unit *)(void *)at;
+            for (uint32_t k = 0; k < 4; k++) {
+                struct parameter *const all[] = { block->norm[k], block->weight[k], block->bias[k] };
+                for (uint32_t p = 0; p < 3; p++) {
+                    if (all[p] != NULL) {
+                        add(block->unit, all[p]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+bool layer_takes_pooled(const struct model_layer *layer)
+{
+    return layer->kind == LAYER_DOT || layer->kind == LAYER_DCN || layer->kind == LAYER_FM;
 }
 
 void layers_finish(struct build *build)

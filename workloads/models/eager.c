@@ -34,6 +34,7 @@ struct eager *eager_create(struct graph *graph, uint32_t rank)
     eager->rank = rank;
     eager->matrix_type = EAGER_FP32;
     eager->streams = 1;
+    eager->parameter_shards = eager->state_shards = 1;
     return eager;
 }
 
@@ -286,6 +287,18 @@ void eager_release(struct eager *eager, struct tensor *tensor)
 double tensor_elements_of(const struct tensor *tensor)
 {
     return tensor->rows * tensor->columns;
+}
+
+void eager_id_params(const struct parameter *table, char text[64])
+{
+    int used = 0;
+    text[0] = '\0';
+    if (table->skew > 0) {
+        used = snprintf(text, 64, ";generator=zipf;alpha=%g", table->skew);
+    }
+    if (table->hot_share > 0) {
+        snprintf(text + used, 64 - (size_t)used, ";hot_share=%g", table->hot_share);
+    }
 }
 
 struct parameter *eager_parameter(struct eager *eager, const char *name, double rows, double columns)

@@ -70,6 +70,7 @@ struct parameter {
     enum parameter_update update;
     struct storage *storage, *gradient;
     double sparse_rows; /* UPDATE_SPARSE: rows of the gradient */
+    double skew, hot_share; /* of a table's ids: Zipf exponent (0: uniform), share on one row */
     struct tensor *cast; /* autocast's copy, while its region lasts */
     struct function *accumulate;
     struct eager_unit *unit; /* of sharded parameters */
@@ -109,6 +110,7 @@ struct eager {
     bool stopped; /* a replay has all it needs: operators do nothing */
     bool inside_autocast;
     struct eager_hooks hooks;
+    double parameter_shards, state_shards; /* GPUs that share dense parameters, and their optimiser's state */
     uint32_t streams;
     uint32_t thread;
 };
@@ -165,6 +167,9 @@ void eager_checkpoint(struct eager *eager, void (*run)(struct eager *eager, void
 void eager_autocast_begin(struct eager *eager);
 void eager_autocast_end(struct eager *eager); /* drops the casts of parameters */
 
+/* How a table's ids are drawn, as parameters of the sparse kernels: "" or ";generator=..". */
+void eager_id_params(const struct parameter *table, char text[64]);
+
 struct parameter *eager_parameter(struct eager *eager, const char *name, double rows, double columns);
 
 /* ---- operators (ops_*.c). Each returns a tensor the caller releases; inputs stay the caller's. */
@@ -179,8 +184,9 @@ struct tensor *op_layer_norm(struct eager *eager, struct tensor *x, struct param
 struct tensor *op_add(struct eager *eager, struct tensor *a, struct tensor *b);
 struct tensor *op_multiply(struct eager *eager, struct tensor *a, struct tensor *b);
 void op_chunk(struct eager *eager, struct tensor *x, uint32_t count, struct tensor **parts);
+/* `pointwise` NULL: softmax over whole sequences; "hstu" or "gdpa": pointwise, over as many positions as there are rows. */
 struct tensor *op_attention(struct eager *eager, struct tensor *q, struct tensor *k, struct tensor *v,
-                            double batch, double heads, double sequence, bool causal);
+                            double batch, double heads, double sequence, bool causal, const char *pointwise);
 struct tensor *op_embedding(struct eager *eager, struct parameter *table, double ids);
 struct tensor *op_embedding_bag(struct eager *eager, struct parameter *table, double bags, double pooling);
 struct tensor *op_stack(struct eager *eager, struct tensor **parts, uint32_t count);
@@ -189,6 +195,12 @@ struct tensor *op_join_features(struct eager *eager, struct tensor *x, struct te
                                 double tables, double dim);
 struct tensor *op_dot_interaction(struct eager *eager, struct tensor *x, struct tensor *z, double batch,
                                   double features, double dim);
+/* ops_fm.c. Matrices [m, n] of each example turned to [n, m], given as so many rows; products a [m, k] x b [k, n] of each
+ * example; columns side by side. */
+struct tensor *op_turn(struct eager *eager, struct tensor *x, double batch, double m, double n, double rows);
+struct tensor *op_batched_product(struct eager *eager, struct tensor *a, struct tensor *b, double batch, double m, double n,
+                                  double k);
+struct tensor *op_beside(struct eager *eager, struct tensor *a, struct tensor *b);
 struct tensor *op_bce_loss(struct eager *eager, struct tensor *logits);
 struct tensor *op_cross_entropy(struct eager *eager, struct tensor *logits);
 void op_sgd_sparse(struct eager *eager, struct parameter *table);

@@ -18,12 +18,14 @@ struct model_table {
     double rows, dim, pooling; /* pooling: mean ids an example */
     double skew;               /* Zipf exponent of the ids; 0: uniform */
     double hot_share;          /* of ids on one row */
-    bool weighted;
+    bool weighted, per_example; /* of sequence models: an id an example instead of one a position */
     enum eager_type type;
     enum model_optimizer optimizer;
 };
 
 enum model_layer_kind { LAYER_MLP, LAYER_DOT, LAYER_DCN, LAYER_FM, LAYER_TRANSFORMER, LAYER_HSTU, LAYER_GDPA, LAYER_HEAD };
+
+enum model_attention { ATTENTION_SOFTMAX, ATTENTION_SILU, ATTENTION_GELU }; /* pointwise ones over jagged sequences */
 
 struct model_layer {
     enum model_layer_kind kind;
@@ -35,11 +37,14 @@ struct model_layer {
     bool bias;
     double count, rank, heads, inner, classes;
     bool causal;
+    double head_dim;                /* 0: the width over the heads */
+    enum model_attention attention;
 };
 
 struct model {
     char name[MODEL_NAME_CAPACITY], path[1024];
     double batch, sequence, checkpoint;
+    double length_share; /* mean length of the sequences over `sequence` */
     uint32_t gpus;
     enum model_precision precision;
     enum model_parallel parallel;
@@ -53,10 +58,12 @@ struct model {
     uint32_t layer_count;
     bool bce; /* loss: binary cross entropy, else cross entropy */
     double workspace_mib, bucket_mib;
-    struct plan *plan; /* NULL: by rank number in turn */
+    char plan_name[1024]; /* "": by rank number in turn for bags, proposed for fused lookups; a kind of sharding; or a file */
+    double table_gib;     /* of a GPU, for tables: what a proposal may fill */
+    uint32_t per_node;
+    enum eager_type exchange; /* in which pooled rows and their gradients travel */
+    bool pipelined;       /* ids of the next batch are exchanged beside this one */
+    const struct plan *plan; /* while a graph is built */
 };
-
-/* build_layers.c: one layer after another on the tape. */
-struct layer_state;
 
 #endif

@@ -144,7 +144,7 @@ static const char *const layer_kinds[] = { "mlp", "dot", "dcn", "fm", "transform
 static void read_table(struct reading *r, struct model *model, const struct json *object)
 {
     static const char *const keys[] = { "name", "count", "rows", "dim", "pooling", "skew", "hot_share", "weighted",
-                                        "precision", "optimizer", "gradient", NULL };
+                                        "precision", "optimizer", "gradient", "per", NULL };
     check_keys(r, object, "a table", keys);
     uint32_t count = (uint32_t)number(r, object, "count", 1, 1, 1e6);
     const struct json *pooling = json_get(object, "pooling");
@@ -157,6 +157,8 @@ static void read_table(struct reading *r, struct model *model, const struct json
     table.weighted = truth(r, object, "weighted", false);
     table.type = (enum eager_type)choice(r, object, "precision", "fp32", types);
     table.optimizer = (enum model_optimizer)choice(r, object, "optimizer", "sgd", optimizers);
+    static const char *const per[] = { "position", "example", NULL };
+    table.per_example = choice(r, object, "per", "position", per) == 1;
     const char *gradient = text(r, object, "gradient", "sparse");
     model->sparse_gradient = strcmp(gradient, "dense") != 0;
     bool listed = pooling != NULL && json_kind_of(pooling) == JSON_ARRAY;
@@ -190,7 +192,7 @@ static void read_table(struct reading *r, struct model *model, const struct json
 static void read_layer(struct reading *r, struct model *model, const struct json *object)
 {
     static const char *const keys[] = { "kind", "name", "input", "widths", "activation", "bias", "count", "rank",
-                                        "heads", "inner", "classes", "causal", NULL };
+                                        "heads", "inner", "classes", "causal", "head_dim", "attention", NULL };
     if (model->layer_count == MODEL_LAYERS_MAX) {
         fail(r, object, "more than %d layers", MODEL_LAYERS_MAX);
         return;
@@ -207,6 +209,10 @@ static void read_layer(struct reading *r, struct model *model, const struct json
     layer->heads = number(r, object, "heads", 1, 1, 1e4);
     layer->inner = number(r, object, "inner", 4, 1e-3, 64);
     layer->classes = number(r, object, "classes", 1, 1, 1e9);
+    static const char *const attentions[] = { "softmax", "silu", "gelu", NULL };
+    layer->attention = (enum model_attention)choice(r, object, "attention",
+                                                    layer->kind == LAYER_GDPA ? "gelu" : "softmax", attentions);
+    layer->head_dim = number(r, object, "head_dim", 0, 0, 4096);
     layer->causal = truth(r, object, "causal", true);
     const struct json *widths = json_get(object, "widths");
     if (layer->kind == LAYER_MLP && (widths == NULL || json_kind_of(widths) != JSON_ARRAY || json_count(widths) == 0 ||
@@ -245,11 +251,14 @@ static void read_root(struct reading *r, struct model *model, const struct json 
 {
     static const char *const keys[] = { "schema", "name", "title", "source", "assumptions", "batch", "sequence", "precision",
                                         "optimizer", "lookup", "input", "tables", "layers", "loss", "checkpoint",
-                                        "parallel", "gpus", "workspace_mib", "bucket_mib", NULL };
+                                        "parallel", "gpus", "workspace_mib", "bucket_mib", "plan", "table_gib", "per_node", "length_share", "exchange",
+                                        "pipelined", NULL };
     check_keys(r, root, "a model", keys);
     snprintf(model->name, sizeof model->name, "%s", text(r, root, "name", NULL));
     model->batch = number(r, root, "batch", NAN, 1, 1e9);
     model->sequence = number(r, root, "sequence", 1, 1, 1e7);
+    model->exchange = (enum eager_type)choice(r, root, "exchange", "fp32", types);
+    model->length_share = number(r, root, "length_share", 1, 1e-4, 1);
     model->checkpoint = number(r, root, "checkpoint", 0, 0, 1);
     model->gpus = (uint32_t)number(r, root, "gpus", 1, 1, 1e6);
     model->precision = (enum model_precision)choice(r, root, "precision", "bf16-autocast", precisions);
@@ -259,6 +268,10 @@ static void read_root(struct reading *r, struct model *model, const struct json 
     model->bce = choice(r, root, "loss", "bce", losses) == 1;
     model->workspace_mib = number(r, root, "workspace_mib", 64, 0, 1e5);
     model->bucket_mib = number(r, root, "bucket_mib", 25, 0, 1e5);
+    snprintf(model->plan_name, sizeof model->plan_name, "%s", text(r, root, "plan", ""));
+    model->table_gib = number(r, root, "table_gib", 96, 0.001, 1e6);
+    model->per_node = (uint32_t)number(r, root, "per_node", 8, 1, 1024);
+    model->pipelined = truth(r, root, "pipelined", true);
     model->sequence_input = strcmp(text(r, root, "input", "pooled"), "sequence") == 0;
     read_list(r, model, root, "tables", read_table);
     read_list(r, model, root, "layers", read_layer);
@@ -423,6 +436,26 @@ enum sim_status model_set(struct model *model, const char *assignment, struct si
     if (strcmp(key, "checkpoint") == 0) {
         return set_number(key, value, 0, 1, &model->checkpoint, error);
     }
+    if (strcmp(key, "length_share") == 0) {
+        return set_number(key, value, 1e-4, 1, &model->length_share, error);
+    }
+    if (strcmp(key, "plan") == 0) {
+        snprintf(model->plan_name, sizeof model->plan_name, "%s", value);
+        return SIM_OK;
+    }
+    if (strcmp(key, "table_gib") == 0) {
+        return set_number(key, value, 0.001, 1e6, &model->table_gib, error);
+    }
+    if (strcmp(key, "lookup") == 0) {
+        status = set_choice(key, value, lookups, &found, error);
+        model->lookup = status == SIM_OK ? (enum model_lookup)found : model->lookup;
+        return status;
+    }
+    if (strcmp(key, "pipelined") == 0) {
+        status = set_choice(key, value, (const char *const[]){ "false", "true", NULL }, &found, error);
+        model->pipelined = status == SIM_OK ? found == 1 : model->pipelined;
+        return status;
+    }
     if (strcmp(key, "bucket_mib") == 0) {
         return set_number(key, value, 0, 1e5, &model->bucket_mib, error);
     }
@@ -459,6 +492,6 @@ enum sim_status model_set(struct model *model, const char *assignment, struct si
     }
     return sim_fail(error, SIM_BAD_ARGUMENT,
                     "--set %s: not a key of a model (batch, sequence, layers, heads, width, rows, dim, skew, precision, "
-                    "optimizer, checkpoint, parallel, bucket_mib, gpus)",
+                    "optimizer, checkpoint, parallel, bucket_mib, gpus, lookup, plan, table_gib, pipelined, length_share)",
                     assignment);
 }

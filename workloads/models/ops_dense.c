@@ -207,7 +207,7 @@ struct tensor *op_linear(struct eager *eager, struct tensor *x, struct parameter
             eager_edge(f, 2, b);
         }
         eager_save(eager, f, 0, in->storage);
-        eager_save(eager, f, 1, wants(f, 0) ? w->storage : NULL);
+        eager_save(eager, f, 1, wants(f, 0) && w->parameter == NULL ? w->storage : NULL); /* a parameter stays anyway */
         eager_saved(eager, f);
     }
     struct tensor *y = eager_tensor(eager, m, n, in->type);

@@ -25,6 +25,8 @@ static void bag_backward(struct eager *eager, struct function *f)
 struct tensor *op_embedding_bag(struct eager *eager, struct parameter *table, double bags, double pooling)
 {
     double ids = bags * pooling;
+    char ids_drawn[64];
+    eager_id_params(table, ids_drawn);
     eager_host(eager, "embedding_bag ._embedding_bag ..empty ..empty ..empty ..empty");
     struct tensor *y = eager_tensor(eager, bags, table->columns, table->type);
     struct storage *bag_of_id = eager_storage(eager, ids * 8, GRAPH_MEMORY_ACTIVATIONS);
@@ -41,8 +43,8 @@ struct tensor *op_embedding_bag(struct eager *eager, struct parameter *table, do
     }
     table->sparse_rows = ids;
     eager_kernel(eager, "embedding", "aten::_embedding_bag", "embedding", "bag_forward",
-                 "B=%.0f;L=%.0f;D=%.0f;rows=%.0f;dtype=%s", bags, fmax(floor(pooling + 0.5), 1), table->columns,
-                 table->rows, eager_type_text(table->type));
+                 "B=%.0f;L=%.0f;D=%.0f;rows=%.0f;dtype=%s%s", bags, fmax(floor(pooling + 0.5), 1), table->columns,
+                 table->rows, eager_type_text(table->type), ids_drawn);
     eager_produce(y, f, 0);
     eager_drop(eager, bag_of_id);
     eager_drop(eager, bag_size);
@@ -188,9 +190,8 @@ static void index_backward(struct eager *eager, struct function *f)
     eager_kernel(eager, "elementwise", "aten::arange", "elementwise", "fill", "n=%.0f;dtype=int64;cache=produced",
                  pairs);
     eager_kernel_bytes(eager, "sort", "aten::_index_put_impl_", 2 * pairs * 8, 2 * pairs * 8);
-    /* A wave per index and outer row of 4 x 32 lanes: the dispatch of its workgroups is the time (DEVIATIONS D13). */
-    eager_kernel(eager, "embedding", "aten::_index_put_impl_", "launch", "dispatch", "grid=%.0f;block=128",
-                 ceil(pairs / 4) * batch);
+    eager_kernel(eager, "embedding", "aten::_index_put_impl_", "index", "put_sorted", "n=%.0f;outer=%.0f;row=%.0f;dtype=%s",
+                 pairs, batch, all, eager_type_text(type));
     eager_release(eager, copy);
 }
 

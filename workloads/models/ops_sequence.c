@@ -35,10 +35,59 @@ static void attention_backward(struct eager *eager, struct function *f)
     }
 }
 
+/* Jagged sequences, one compiled kernel each way; q, k and v are kept, no statistics. */
+static void pointwise_kernel(struct eager *eager, const struct function *f, const char *kind, const char *way)
+{
+    char kernel[24];
+    double b = f->number[0], tokens = f->number[6];
+    snprintf(kernel, sizeof kernel, "%s_%s", kind, way);
+    eager_kernel(eager, "attention", kernel, "attention", kernel,
+                 "B=%.0f;S=%.0f;heads=%.0f;kv_heads=%.0f;d=%.0f;tokens=%.0f;sum_len2=%.0f;causal=%d", b, f->number[2],
+                 f->number[1], f->number[1], f->number[3], tokens, tokens * tokens / b, f->number[4] > 0);
+}
+
+static void pointwise_backward(struct eager *eager, struct function *f)
+{
+    double columns = f->number[1] * f->number[3];
+    eager_host(eager, "..empty_like ...empty_strided ..empty_like ...empty_strided ..empty_like ...empty_strided");
+    for (uint32_t i = 0; i < 3; i++) {
+        f->out[i] = eager_tensor(eager, f->number[6], columns, (enum eager_type)f->number[5]);
+    }
+    pointwise_kernel(eager, f, f->context, "bwd");
+}
+
+static struct tensor *pointwise_attention(struct eager *eager, struct tensor *const inputs[3], const double *numbers,
+                                          const char *kind)
+{
+    struct tensor *q = inputs[0];
+    eager_host(eager, "view view view PointwiseAttention .empty_like ..empty_strided");
+    struct tensor *y = eager_tensor(eager, q->rows, q->columns, q->type);
+    struct function shapes = { 0 }, *f = eager_function(eager, "PointwiseAttentionBackward", pointwise_backward, 3);
+    for (uint32_t i = 0; i < 7; i++) {
+        shapes.number[i] = numbers[i];
+        if (f != NULL) {
+            f->number[i] = numbers[i];
+        }
+    }
+    for (uint32_t i = 0; f != NULL && i < 3; i++) {
+        f->context = (void *)(uintptr_t)kind;
+        eager_edge(f, i, inputs[i]);
+        eager_save(eager, f, i, inputs[i]->storage);
+    }
+    eager_saved(eager, f);
+    pointwise_kernel(eager, &shapes, kind, "fwd");
+    eager_produce(y, f, 0);
+    return y;
+}
+
 struct tensor *op_attention(struct eager *eager, struct tensor *q, struct tensor *k, struct tensor *v, double batch,
-                            double heads, double sequence, bool causal)
+                            double heads, double sequence, bool causal, const char *pointwise)
 {
     double d = q->columns / heads;
+    if (pointwise != NULL) {
+        const double numbers[] = { batch, heads, sequence, d, causal, q->type, q->rows };
+        return pointwise_attention(eager, (struct tensor *const[]){ q, k, v }, numbers, pointwise);
+    }
     struct tensor *const inputs[] = { q, k, v };
     SIM_ASSERT(q->rows == batch * sequence, "attention over %g rows, %g x %g expected", q->rows, batch, sequence);
     eager_host(eager, "view transpose .as_strided view transpose .as_strided view transpose .as_strided "

@@ -1,0 +1,12 @@
+/* Intervals of an answer for people: median and 80% interval of each device, what drives them, and devices against the first. */
+#ifndef SIM_CLI_PRINT_DOUBTS_H
+#define SIM_CLI_PRINT_DOUBTS_H
+#include "sim/reckon.h"
+
+/* names: [doubts->device_count]; unit: of the times, "ms" or "us". */
+void print_doubts(const struct reckon_doubts *doubts, const char *const *names, const char *unit);
+
+/* The interval of device d and, beyond the first, of its ratio to the first, for the JSON of an answer. */
+struct json *doubts_json(const struct reckon_doubts *doubts, size_t d);
+
+#endif

@@ -1,0 +1,159 @@
+/* Intervals: samples cover what was not measured and no more, are paired over devices, and name what drives the answer. */
+#include "sim/core/rng.h"
+#include "sim/reckon.h"
+#include "sim/step/doubt_values.h"
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLES 32
+
+/* Three milliseconds of simulation: a dependent chain of atomics by one lane, all latency. */
+static const struct reckon_kernel_request chain = { .suite = "atomic", .kernel = "same_addr_return", .params = "grid=1;block=1" };
+
+static struct reckon *session(void)
+{
+    struct reckon_options options = { .jobs = 2, .seed = 1 };
+    struct reckon *reckon = NULL;
+    struct sim_error error = { 0 };
+    setenv("RECKON_DATA", SOURCE_DIR, 1);
+    cr_assert(eq(int, reckon_create(&options, &reckon, &error), SIM_OK), "%s", error.text);
+    return reckon;
+}
+
+static struct reckon_device *device(struct reckon *reckon, const char *name)
+{
+    struct reckon_device *opened = NULL;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, reckon_device_open(reckon, name, NULL, &opened, &error), SIM_OK), "%s", error.text);
+    return opened;
+}
+
+static struct reckon_doubts *doubts_of(struct reckon *reckon, struct reckon_device **devices, size_t count)
+{
+    struct reckon_doubts *doubts = NULL;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, reckon_kernel_doubts(reckon, devices, count, &chain, SAMPLES, &doubts, &error), SIM_OK), "%s", error.text);
+    return doubts;
+}
+
+/* 64 points of 50 dimensions: every dimension's mean is within 2.5% of a half and each half of it holds 30 to 34 points, as
+ * random ones (standard deviation of the mean 3.6%) would not be in all 50. */
+Test(uncertainty, quasi_points_fill_every_dimension_evenly)
+{
+    double points[64 * 50], again[64 * 50];
+    rng_quasi_points(7, 64, 50, points);
+    rng_quasi_points(7, 64, 50, again);
+    cr_expect(memcmp(points, again, sizeof points) == 0, "same seed, same points");
+    for (size_t d = 0; d < 50; d++) {
+        double mean = 0;
+        int below = 0;
+        for (size_t i = 0; i < 64; i++) {
+            double x = points[i * 50 + d];
+            cr_expect(x > 0 && x < 1);
+            mean += x / 64;
+            below += x < 0.5;
+        }
+        cr_expect(fabs(mean - 0.5) < 0.025 && below >= 30 && below <= 34, "dimension %zu: mean %g, %d below", d, mean, below);
+    }
+}
+
+/* The middle of every coordinate is the profile's own value, its ends are low and high, and NULL puts everything back. */
+Test(uncertainty, coordinates_run_from_low_over_the_value_to_high)
+{
+    struct reckon *reckon = session();
+    struct reckon_device *mi350x = device(reckon, "mi350x");
+    struct doubt_values values = { 0 };
+    uint64_t hash = mi350x->chip.hash;
+    doubt_values_collect(&mi350x, 1, true, DOUBT_MODEL_KERNEL, &values);
+    double *at = calloc(values.unknown_count, sizeof *at);
+    const double places[3] = { 1e-9, 0.5, 1 - 1e-9 };
+    for (size_t p = 0; p < 3; p++) {
+        for (size_t u = 0; u < values.unknown_count; u++) {
+            at[u] = places[p];
+        }
+        doubt_values_set(&values, 0, at, mi350x);
+        for (size_t i = 0; i < values.device[0].count; i++) {
+            const struct doubt_value *value = &values.device[0].values[i];
+            if (value->where == DOUBT_MODEL) {
+                continue;
+            }
+            double expected = p == 0 ? value->low : p == 1 ? value->value : value->high;
+            double got = chip_number_value(&mi350x->chip, value->index);
+            cr_expect(fabs(got - expected) <= 1e-6 * fabs(value->high), "%s at %g is %g, not %g", value->key, places[p], got, expected);
+            cr_expect(value->kind != PROFILE_MEASURED && value->low < value->high, "%s is no unknown", value->key);
+        }
+    }
+    doubt_values_set(&values, 0, NULL, mi350x);
+    cr_expect(mi350x->chip.hash == hash, "the profile is as it was");
+    doubt_values_finish(&values);
+    free(at);
+    reckon_device_close(mi350x);
+    reckon_destroy(reckon);
+}
+
+/* The same profile twice is one set of unknowns: the ratio is 1 in every sample, though the time is not. */
+Test(uncertainty, devices_are_compared_on_paired_samples)
+{
+    struct reckon *reckon = session();
+    struct reckon_device *devices[2] = { device(reckon, "mi350x"), device(reckon, "mi350x") };
+    struct reckon_doubts *doubts = doubts_of(reckon, devices, 2);
+    cr_expect(doubts->time[0].high > 1.05 * doubts->time[0].low, "%g..%g", doubts->time[0].low, doubts->time[0].high);
+    for (size_t s = 0; s < SAMPLES; s++) {
+        cr_expect(eq(dbl, doubts->ratio[1].samples[s], 1));
+    }
+    cr_expect(eq(dbl, doubts->ratio[1].low, 1));
+    reckon_doubts_free(doubts);
+    reckon_device_close(devices[0]);
+    reckon_device_close(devices[1]);
+    reckon_destroy(reckon);
+}
+
+/* With one value left unmeasured, a round trip that is a large part of each step, that value drives the time most, and upwards.
+ * With none left the interval is the model's own error: the 10% and 90% quantiles of a normal are 1.28 deviations away, of which
+ * 32 samples know a fifth. */
+Test(uncertainty, the_one_open_value_is_the_driver)
+{
+    struct reckon *reckon = session();
+    struct reckon_device *h200 = device(reckon, "h200");
+    struct chip_profile *chip = reckon_device_chip_edit(h200);
+    for (int i = 0; i < CHIP_NUMBERS; i++) {
+        if (i != CHIP_NUMBER_atomic_return_latency) {
+            chip->meta[i].kind = PROFILE_MEASURED;
+        }
+    }
+    chip->meta[CHIP_NUMBER_atomic_return_latency].kind = PROFILE_ASSUMED;
+    chip->meta[CHIP_NUMBER_atomic_return_latency].low = 0;
+    chip->meta[CHIP_NUMBER_atomic_return_latency].high = 6 * chip->atomic_return_latency;
+    struct reckon_doubts *doubts = doubts_of(reckon, &h200, 1);
+    const struct reckon_interval *time = &doubts->time[0];
+    cr_assert(eq(sz, doubts->value_count, 3));
+    cr_assert(ge(sz, time->driver_count, 1));
+    cr_expect(eq(str, (char *)time->drivers[0].key, "atomic.return_latency"));
+    cr_expect(time->drivers[0].share > 0.5 && time->drivers[0].effect > 0, "share %g, effect %g", time->drivers[0].share,
+              time->drivers[0].effect);
+    cr_expect(time->low < time->nominal && time->nominal < time->high, "%g %g %g", time->low, time->nominal, time->high);
+    reckon_doubts_free(doubts);
+    chip->meta[CHIP_NUMBER_atomic_return_latency].kind = PROFILE_MEASURED;
+    doubts = doubts_of(reckon, &h200, 1);
+    cr_expect(eq(sz, doubts->value_count, 2));
+    double width = log(doubts->time[0].high / doubts->time[0].low), expected = 2 * 1.28 * DOUBT_MODEL_KERNEL;
+    cr_expect(fabs(width / expected - 1) < 0.25, "width %g, expected %g", width, expected);
+    reckon_doubts_free(doubts);
+    reckon_device_close(h200);
+    reckon_destroy(reckon);
+}
+
+Test(uncertainty, too_few_samples_are_refused)
+{
+    struct reckon *reckon = session();
+    struct reckon_device *h200 = device(reckon, "h200");
+    struct reckon_doubts *doubts = NULL;
+    struct sim_error error = { 0 };
+    cr_expect(eq(int, reckon_kernel_doubts(reckon, &h200, 1, &chain, 4, &doubts, &error), SIM_BAD_ARGUMENT));
+    cr_expect(doubts == NULL && strstr(error.text, "8..4096") != NULL, "%s", error.text);
+    reckon_device_close(h200);
+    reckon_destroy(reckon);
+}

@@ -1,0 +1,146 @@
+/* Plans: every row and column of a table is somewhere once, loads add up, and wrong plans are refused in one line. */
+#include "workloads/plan.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct plan_table tables[] = {
+    { "a", 1000000, 64, 256, 4, 3 },
+    { "b", 500000, 128, 512, 4, 10 },
+    { "c", 4000, 32, 128, 4, 1 },
+};
+#define TABLES 3
+#define MIB 1048576.0
+
+static double everything(void)
+{
+    double bytes = 0;
+    for (size_t t = 0; t < TABLES; t++) {
+        bytes += tables[t].rows * tables[t].row_bytes;
+    }
+    return bytes;
+}
+
+/* Rows x columns of all shards: once each, or once a GPU where a table is replicated. Optimiser state aside. */
+Test(plan, nothing_is_lost_or_doubled)
+{
+    for (int kind = 0; kind < PLAN_SHARDINGS; kind++) {
+        struct plan *plan = NULL;
+        struct plan_shard shards[TABLES];
+        struct sim_error error = { 0 };
+        double elements = 0, lookups = 0;
+        cr_assert_eq(plan_uniform((enum plan_sharding)kind, tables, TABLES, 4, 4, &plan, &error), SIM_OK, "%s", error.text);
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            size_t count = plan_shards(plan, tables, rank, shards);
+            for (size_t i = 0; i < count; i++) {
+                const struct plan_table *of = &tables[shards[i].table];
+                elements += shards[i].rows * shards[i].columns * of->row_bytes / of->dim;
+                lookups += shards[i].lookup_share * shards[i].columns / of->dim;
+            }
+        }
+        double copies = kind == PLAN_DATA_PARALLEL ? 4 : 1;
+        cr_expect(fabs(elements / (copies * everything()) - 1) < 1e-9, "%s: %g of %g bytes",
+                  plan_sharding_text((enum plan_sharding)kind), elements, everything());
+        cr_expect(fabs(lookups - TABLES) < 1e-6, "%s: %g lookups of 3 tables", plan_sharding_text((enum plan_sharding)kind),
+                  lookups);
+        plan_destroy(plan);
+    }
+}
+
+/* a 248 MiB with its state, b 246 MiB: above half of 300 MiB they go by rows; at 600 MiB they stay whole on different GPUs.
+ * c is 0.5 MiB: everywhere. */
+Test(plan, a_proposal_splits_what_is_too_large)
+{
+    struct plan *plan = NULL;
+    struct sim_error error = { 0 };
+    cr_assert_eq(plan_propose(tables, TABLES, 4, 4, 300 * MIB, &plan, &error), SIM_OK, "%s", error.text);
+    cr_expect_eq(plan->entries[0].sharding, PLAN_ROW_WISE);
+    cr_expect_eq(plan->entries[2].sharding, PLAN_DATA_PARALLEL);
+    plan_destroy(plan);
+    cr_assert_eq(plan_propose(tables, TABLES, 4, 4, 600 * MIB, &plan, &error), SIM_OK, "%s", error.text);
+    cr_expect_eq(plan->entries[1].sharding, PLAN_COLUMN_WISE, "b has most lookups: 5120 of 6000 bytes an example");
+    cr_expect_eq(plan->entries[0].sharding, PLAN_TABLE_WISE);
+    char text[200];
+    plan_explain(plan, tables, 1, text, sizeof text);
+    cr_expect(strstr(text, "column_wise") != NULL && strstr(text, "share") != NULL, "%s", text);
+    plan_destroy(plan);
+}
+
+/* 494 MiB of tables on two GPUs of 200 MiB: 94 MiB too much, three would do. */
+Test(plan, too_much_is_said_with_what_would_do)
+{
+    struct plan *plan = NULL;
+    struct sim_error error = { 0 };
+    cr_expect_eq(plan_propose(tables, TABLES, 2, 2, 200 * MIB, &plan, &error), SIM_DOES_NOT_FIT);
+    cr_expect(strstr(error.text, "3 GPUs would do") != NULL, "%s", error.text);
+    cr_expect_null(plan);
+}
+
+Test(plan, a_file_is_read)
+{
+    struct plan *plan = NULL;
+    struct plan_shard shards[TABLES];
+    struct sim_error error = { 0 };
+    cr_assert_eq(plan_read(SOURCE_DIR "/tests/fixtures/plans/three_tables.json", tables, TABLES, 8, 8, &plan, &error), SIM_OK,
+                 "%s", error.text);
+    cr_expect_eq(plan->group, 4, "two copies on eight GPUs");
+    cr_expect_eq(plan_shards(plan, tables, 6, shards), 2, "rank 6 is rank 2 of the second copy: rows of a, and c");
+    cr_expect_eq(shards[0].rows, 250000);
+    cr_expect_eq(shards[1].sharding, PLAN_HOST);
+    cr_expect_eq(plan_shard_bytes(&tables[2], &shards[1]), 0.25 * 4000 * 132);
+    cr_expect_eq(plan_shard_host_bytes(&tables[2], &shards[1]), 4000 * 132);
+    plan_destroy(plan);
+}
+
+static void expect_refused(const char *text, const char *says)
+{
+    char path[] = "/tmp/reckon_plan_XXXXXX.json";
+    int file = mkstemps(path, 5);
+    struct plan *plan = NULL;
+    struct sim_error error = { 0 };
+    cr_assert(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
+    close(file);
+    enum sim_status status = plan_read(path, tables, TABLES, 4, 4, &plan, &error);
+    unlink(path);
+    cr_expect(status != SIM_OK, "accepted: %s", text);
+    cr_expect(strstr(error.text, says) != NULL, "'%s' does not say '%s'", error.text, says);
+    cr_expect_null(plan);
+}
+
+#define OURS(entries) "{\"schema\": \"reckon.plan/1\", \"tables\": [" entries "]}"
+#define A "{\"table\": \"a\", \"sharding\": \"row_wise\"}"
+#define B "{\"table\": \"b\", \"sharding\": \"row_wise\"}"
+
+Test(plan, wrong_plans_are_refused)
+{
+    expect_refused(OURS(A ", " B), "misses table c");
+    expect_refused(OURS(A ", " A), "planned twice");
+    expect_refused(OURS("{\"table\": \"z\", \"sharding\": \"row_wise\"}"), "no table 'z'");
+    expect_refused(OURS("{\"table\": \"a\", \"sharding\": \"diagonal\"}"), "must be table_wise");
+    expect_refused(OURS("{\"table\": \"a\", \"sharding\": \"table_wise\", \"ranks\": [4]}"), "must be 0 to 3");
+    expect_refused(OURS("{\"table\": \"a\", \"sharding\": \"table_wise\"}"), "needs 'ranks'");
+    expect_refused("{\"what\": 1}", "nor a TorchRec plan");
+}
+
+Test(plan, a_torchrec_plan_is_read)
+{
+    static const char text[] =
+        "{\"model.sparse\": {\"a\": {\"sharding_type\": \"table_wise\", \"compute_kernel\": \"fused\", \"ranks\": [2]},"
+        " \"b\": {\"sharding_type\": \"row_wise\", \"compute_kernel\": \"fused\", \"ranks\": [0, 1, 2, 3]},"
+        " \"c\": {\"sharding_type\": \"table_wise\", \"compute_kernel\": \"fused_uvm_caching\", \"ranks\": [1]}}}";
+    char path[] = "/tmp/reckon_plan_XXXXXX.json";
+    int file = mkstemps(path, 5);
+    struct plan *plan = NULL;
+    struct sim_error error = { 0 };
+    cr_assert(file >= 0 && write(file, text, sizeof text - 1) == (ssize_t)(sizeof text - 1));
+    close(file);
+    cr_assert_eq(plan_read(path, tables, TABLES, 4, 4, &plan, &error), SIM_OK, "%s", error.text);
+    unlink(path);
+    cr_expect_eq(plan->entries[0].ranks[0], 2);
+    cr_expect_eq(plan->entries[1].sharding, PLAN_ROW_WISE);
+    cr_expect_eq(plan->entries[2].sharding, PLAN_HOST);
+    plan_destroy(plan);
+}

@@ -1,0 +1,43 @@
+/* A model's tables as a plan sees them, and the plan it asks for. */
+#include "workloads/models/build_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct plan_table *model_plan_tables(const struct model *model)
+{
+    struct plan_table *tables = calloc(model->table_count + 1, sizeof *tables);
+    SIM_ASSERT(tables != NULL, "no memory for %u tables", model->table_count);
+    for (uint32_t t = 0; t < model->table_count; t++) {
+        const struct model_table *from = &model->tables[t];
+        bool rowwise = from->optimizer == OPTIMIZER_ROWWISE_ADAGRAD;
+        bool adam = from->optimizer == OPTIMIZER_ADAM || from->optimizer == OPTIMIZER_ADAMW;
+        tables[t] = (struct plan_table){ .name = from->name,
+                                         .rows = from->rows,
+                                         .dim = from->dim,
+                                         .row_bytes = from->dim * eager_type_bytes(from->type),
+                                         .state_bytes = rowwise ? 4 : adam ? 8 * from->dim : 0,
+                                         .pooling = from->pooling };
+    }
+    return tables;
+}
+
+enum sim_status model_plan(const struct model *model, struct plan **out, struct sim_error *error)
+{
+    struct plan_table *tables = model_plan_tables(model);
+    const char *name = model->plan_name;
+    enum sim_status status = SIM_OK;
+    int kind = 0;
+    while (kind < PLAN_SHARDINGS && strcmp(name, plan_sharding_text((enum plan_sharding)kind)) != 0) {
+        kind++;
+    }
+    if (name[0] == '\0' || strcmp(name, "auto") == 0) {
+        status = plan_propose(tables, model->table_count, model->gpus, model->per_node, model->table_gib * 1073741824.0, out,
+                              error);
+    } else if (kind < PLAN_SHARDINGS) {
+        status = plan_uniform((enum plan_sharding)kind, tables, model->table_count, model->gpus, model->per_node, out, error);
+    } else {
+        status = plan_read(name, tables, model->table_count, model->gpus, model->per_node, out, error);
+    }
+    free(tables);
+    return status;
+}
