@@ -19,6 +19,7 @@ static const struct lever levers[] = {
     { KERNEL_STAGE_L1, "unit.lds_rate", true },                { KERNEL_STAGE_L1, "unit.lds_atomic_rate", true },
     { KERNEL_STAGE_L2, "l2.read_request_time", false },        { KERNEL_STAGE_L2, "l2.read_line_time", false },
     { KERNEL_STAGE_L2, "l2.write_sector_time", false },        { KERNEL_STAGE_L2, "l2.far_request_time", false },
+    { KERNEL_STAGE_L2, "l2.bank_read_time", false },           { KERNEL_STAGE_L2, "l2.bank_write_time", false },
     { KERNEL_STAGE_HBM, "hbm.channel_rate", true },            { KERNEL_STAGE_HBM, "hbm.activate_interval", false },
     { KERNEL_STAGE_HBM, "hbm.row_bubble", false },             { KERNEL_STAGE_HBM, "hbm.write_activate_interval", false },
     { KERNEL_STAGE_HBM, "hbm.turnaround", false },             { KERNEL_STAGE_HBM, "hbm.refresh_time", false },
