@@ -181,7 +181,7 @@ Test(cli, what_is_not_there_yet_exits_2)
     expect_refused("predict " FIELD "ok-minimal.json --device h200 --mode anchored", 2, "--mode model");
     expect_refused("predict " FIELD "ok-minimal.json --device h200 --gpus 64", 2, "--gpus 64");
     expect_refused("predict " FIELD "ok-minimal.json --device h200 --html x", 2, "not there yet");
-    expect_refused("validate " SOURCE_DIR "/calib/data/h200 --device h200 --route model", 2, "not there yet");
+    expect_refused("validate " SOURCE_DIR "/calib/data/h200 --device h200 --route sideways", 1, "model");
     expect_refused("kernel bandwidth/read mb=8388608 --device h200", 2, "HBM");
 }
 
