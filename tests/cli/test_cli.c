@@ -352,6 +352,15 @@ Test(cli, gemm_explains_its_choice_on_every_device)
     json_destroy(list);
 }
 
+/* Rows of 13 elements take lanes' copies through registers. */
+Test(cli, gemm_takes_odd_sizes)
+{
+    struct json *answer = run_json("gemm 8192 13 512 --dtype bf16 --device h200 --estimate --json");
+    cr_expect(gt(dbl, number_at(answer, "estimate_us"), 1));
+    cr_expect(lt(dbl, number_at(answer, "estimate_us"), 100));
+    json_destroy(answer);
+}
+
 Test(cli, gemm_refuses_what_is_no_product)
 {
     expect_refused("gemm 0 64 64 --dtype bf16 --device h200", 1, "1..268435456");
