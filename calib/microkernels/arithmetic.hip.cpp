@@ -1,5 +1,5 @@
 /* Vector and matrix rates by type, on registers alone. */
-#include "matrix.h"
+#include "calib/microkernels/matrix.h"
 
 /* one and half come from outside, or the compiler would leave the products out. */
 template <class T> __global__ void vector_fma(T *out, int trips, T one, T half)

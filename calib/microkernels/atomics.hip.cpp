@@ -1,6 +1,6 @@
 /* Device atomics: types, spread over addresses, hot line, scopes, returns, compare-and-swap loops, ordering, and how many units
  * (on chips with several XCDs: one XCD or all) take part. */
-#include "micro.h"
+#include "calib/microkernels/micro.h"
 
 template <class T> __device__ static inline void add(T *p);
 template <> __device__ inline void add(uint32_t *p)

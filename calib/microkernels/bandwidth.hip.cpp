@@ -1,5 +1,5 @@
 /* Bandwidth by footprint (read, write, copy) and by occupancy (waves and workgroups that stream). 16 bytes a lane. */
-#include "micro.h"
+#include "calib/microkernels/micro.h"
 
 /* The sums go to `sink` only when it is asked for: that is the check, outside the timing. */
 __device__ static void give_sum(uint4 a, uint32_t *sink)

@@ -1,5 +1,5 @@
 /* Copy engines: host to device, back, both at once, from pageable memory, and within the device. */
-#include "micro.h"
+#include "calib/microkernels/micro.h"
 
 static bool same(const std::vector<uint8_t> &a, const uint8_t *b)
 {

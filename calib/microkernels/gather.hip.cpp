@@ -1,6 +1,6 @@
 /* Random rows of a table by row size: the efficiency of the memory at each access size. 16 bytes a lane, L1 bypassed; a row
  * takes row_bytes / 16 neighbouring lanes. */
-#include "micro.h"
+#include "calib/microkernels/micro.h"
 
 __global__ void random_rows(const uint4 *table, const uint32_t *index, int n, int lanes_per_row, uint32_t *sink)
 {

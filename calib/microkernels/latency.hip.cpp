@@ -1,6 +1,6 @@
 /* Load latency at every level, TLB included, by pointer chases; and the latency of each unit to lines of every slice, which
  * shows near and far parts of the last-level cache and the XCD or die a unit sits on. */
-#include "micro.h"
+#include "calib/microkernels/micro.h"
 
 #define LINE_BYTES 128
 #define LINE_WORDS (LINE_BYTES / 4)

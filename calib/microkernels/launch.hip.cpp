@@ -1,5 +1,5 @@
 /* Launch gap in a stream and in a captured graph, and the dispatch rate of empty workgroups. */
-#include "micro.h"
+#include "calib/microkernels/micro.h"
 
 __global__ void empty() {}
 

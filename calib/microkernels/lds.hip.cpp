@@ -1,5 +1,5 @@
 /* LDS (shared memory): bandwidth by conflict degree, load latency, and atomics. */
-#include "micro.h"
+#include "calib/microkernels/micro.h"
 
 #define WORDS 4096
 

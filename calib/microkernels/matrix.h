@@ -3,7 +3,7 @@
  * instructions. AMD: MFMA. A type that the chip lacks has no flops. */
 #ifndef CALIB_MICROKERNELS_MATRIX_H
 #define CALIB_MICROKERNELS_MATRIX_H
-#include "micro.h"
+#include "calib/microkernels/micro.h"
 
 enum matrix_type { MATRIX_BF16, MATRIX_FP16, MATRIX_TF32, MATRIX_FP8, MATRIX_FP64, MATRIX_TYPES };
 static const char *const matrix_names[MATRIX_TYPES] = { "bf16", "fp16", "tf32", "fp8", "fp64" };

@@ -10,7 +10,7 @@
 #include <hip/hip_runtime.h>
 #define MICRO_AMD 1
 #else
-#include "hip_compat.h"
+#include "calib/microkernels/hip_compat.h"
 #define MICRO_AMD 0
 #endif
 #include <algorithm>

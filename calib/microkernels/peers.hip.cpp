@@ -1,6 +1,6 @@
 /* Between the GPUs of one host: load latency and bandwidth over the link from a kernel, copy engines, and an all-to-all by
  * kernels that read from every peer. One GPU: nothing to measure. */
-#include "micro.h"
+#include "calib/microkernels/micro.h"
 
 struct chase_result {
     long long cycles;

@@ -1,6 +1,6 @@
 /* Clock and board power under matrix and copy work at several duty cycles, each held for a second and a half. The clock is
  * that of the units themselves: their cycle counter against the time of the kernel. */
-#include "matrix.h"
+#include "calib/microkernels/matrix.h"
 #include <chrono>
 #include <dlfcn.h>
 #include <glob.h>

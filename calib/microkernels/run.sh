@@ -28,8 +28,8 @@ build() { # architecture, folder
     pids=
     for p in $programs; do
         case $1 in
-        gfx*) "$compiler" --offload-arch="$1" -O3 -std=c++17 -o "$2/$p" "$here/$p.hip.cpp" -ldl 2>"$2/$p.err" & ;;
-        *) "$compiler" -arch="$1" -O3 -std=c++17 -x cu -o "$2/$p" "$here/$p.hip.cpp" -ldl 2>"$2/$p.err" & ;;
+        gfx*) "$compiler" --offload-arch="$1" -O3 -std=c++17 -I"$here/../.." -o "$2/$p" "$here/$p.hip.cpp" -ldl 2>"$2/$p.err" & ;;
+        *) "$compiler" -arch="$1" -O3 -std=c++17 -I"$here/../.." -x cu -o "$2/$p" "$here/$p.hip.cpp" -ldl 2>"$2/$p.err" & ;;
         esac
         pids="$pids $!"
     done

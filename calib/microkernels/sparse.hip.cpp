@@ -2,7 +2,7 @@
  * backward over sorted rows, and the fused library structure, in which long runs of one row are cut over workgroups and joined
  * by atomics. A "wave" of these kernels has as many lanes as the machine's. Indices are sorted on the host: only kernels are
  * timed here. */
-#include "micro.h"
+#include "calib/microkernels/micro.h"
 #include <cmath>
 
 #if MICRO_AMD

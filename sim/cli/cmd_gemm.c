@@ -136,7 +136,7 @@ static enum sim_status select_tile(const struct arguments *arguments, const stru
     answer->device = chip->name;
     gemm_machine_of_chip(chip, &machine);
     if (!gemm_problem_init(&machine, arguments->size[0], arguments->size[1], arguments->size[2], arguments->batch,
-                           (enum gemm_dtype)arguments->dtype, (enum gemm_trans)arguments->trans, 0, GEMM_AUTO, 0,
+                           (enum gemm_dtype)arguments->dtype, (enum gemm_trans)arguments->trans, 0, GEMM_AUTO, GEMM_REGISTER_RATE,
                            &answer->problem)) {
         return sim_fail(error, SIM_UNSUPPORTED, "%s has no matrix rate for this dtype: use another --dtype", chip->name);
     }

@@ -204,6 +204,14 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction)
     } else {
         json_set_null(object, "fits");
     }
+    if (isfinite(prediction->step_ms)) { /* as the table says it */
+        json_set_string(object, "bound",
+                        prediction->host_ms > prediction->gpu_busy_ms               ? "host"
+                        : prediction->exposed_comm_ms > prediction->gpu_busy_ms / 2 ? "communication"
+                                                                                    : "gpu");
+    } else {
+        json_set_null(object, "bound");
+    }
     json_set(object, "memory_gib", memory_json(prediction));
     json_set(object, "categories", categories_json(prediction));
     json_set(object, "kernels", kernels_json(prediction));

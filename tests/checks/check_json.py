@@ -27,6 +27,7 @@ COMMANDS = [
     "gemm 8192 3456 512 --dtype tf32 --device mi350x,b200 --json",
     "gemm 300 64 128 --dtype bf16 --grouped 100,200 --all --estimate --device h200 --json",
     "predict {trace} --device mi350x,b200,h200 --json",
+    "predict tests/fixtures/models/tiny.json --device h200 --json",
     "validate calib/data/h200/launch.csv --device h200 --json",
     "collective all_reduce 1048576 --node h200x8 --gpus 8 --json",
     "calibrate --from calib/data/h200/latency.csv --base h200 --fit tests/fixtures/fits/latency.json -o {scratch} --json",
@@ -91,7 +92,9 @@ class Check:
 
     def check_files(self):
         for path in sorted(glob.glob(os.path.join(self.root, "devices", "**", "*.json"), recursive=True)
-                           + glob.glob(os.path.join(self.root, "calib", "fits", "*.json"))):
+                           + glob.glob(os.path.join(self.root, "calib", "fits", "*.json"))
+                           + glob.glob(os.path.join(self.root, "workloads", "models", "*.json"))
+                           + glob.glob(os.path.join(self.root, "tests", "fixtures", "plans", "*.json"))):
             with open(path, encoding="utf-8") as file:
                 self.check(os.path.relpath(path, self.root), json.load(file))
 

@@ -181,7 +181,7 @@ Test(cli, what_is_not_there_yet_exits_2)
     expect_refused("predict " FIELD "ok-minimal.json --device h200 --mode anchored", 2, "--mode model");
     expect_refused("predict " FIELD "ok-minimal.json --device h200 --gpus 64", 2, "--gpus 64");
     expect_refused("predict " FIELD "ok-minimal.json --device h200 --html x", 2, "not there yet");
-    expect_refused("validate " SOURCE_DIR "/calib/data/h200 --device h200 --route model", 2, "not there yet");
+    expect_refused("validate " SOURCE_DIR "/calib/data/h200 --device h200 --route sideways", 1, "model");
     expect_refused("kernel bandwidth/read mb=8388608 --device h200", 2, "HBM");
 }
 
@@ -350,6 +350,15 @@ Test(cli, gemm_explains_its_choice_on_every_device)
     cr_expect(ge(dbl, number_at(json_at(json_get(b200, "candidates"), 1), "penalty"), 0));
     cr_expect(eq(dbl, number_at(json_get(b200, "tile"), "m"), number_at(json_get(json_at(json_get(b200, "candidates"), 0), "tile"), "m")));
     json_destroy(list);
+}
+
+/* Rows of 13 elements take lanes' copies through registers. */
+Test(cli, gemm_takes_odd_sizes)
+{
+    struct json *answer = run_json("gemm 8192 13 512 --dtype bf16 --device h200 --estimate --json");
+    cr_expect(gt(dbl, number_at(answer, "estimate_us"), 1));
+    cr_expect(lt(dbl, number_at(answer, "estimate_us"), 100));
+    json_destroy(answer);
 }
 
 Test(cli, gemm_refuses_what_is_no_product)

@@ -103,6 +103,47 @@ Test(model_read, every_example_builds)
     data_names_finish(&names);
 }
 
+static struct graph *import(const char *path)
+{
+    struct model *model = NULL;
+    struct graph *graph = NULL;
+    struct sim_error error = { 0 };
+    cr_assert(model_is_file(path), "%s", path);
+    cr_assert_eq(model_read(path, &model, &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_graph(model, &graph, &error), SIM_OK, "%s", error.text);
+    model_destroy(model);
+    return graph;
+}
+
+static double tables_of(const struct graph *graph)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < graph->allocation_count; i++) {
+        bytes += graph->allocations[i].owner == GRAPH_MEMORY_EMBEDDINGS ? graph->allocations[i].bytes : 0;
+    }
+    return bytes;
+}
+
+/* 204,184,588 rows of 64 fp32 and 4 bytes of state over 8 GPUs, all played; small tables on each of them. */
+Test(model_import, rows_and_widths_of_a_dlrm)
+{
+    struct graph *graph = import(SOURCE_DIR "/tests/fixtures/models/torchrec_zch_dlrmv2.yaml");
+    cr_expect_eq(graph->world_size, 8);
+    double bytes = tables_of(graph), once = 204184588.0 * 260;
+    cr_expect(bytes > once && bytes < once * 1.001, "%.0f bytes of tables, %.0f without copies", bytes, once);
+    graph_destroy(graph);
+}
+
+/* 40 tables of 200,000 x 256: 8.2 GB and their state over two GPUs, alike, so that one is played. */
+Test(model_import, features_of_a_pipeline_benchmark)
+{
+    struct graph *graph = import(SOURCE_DIR "/tests/fixtures/models/torchrec_base_pipeline_light.yml");
+    cr_expect_eq(graph->world_size, 2);
+    double one = 20 * 200000.0 * (1024 + 4);
+    cr_expect(tables_of(graph) >= one && tables_of(graph) < one * 1.001, "%.0f bytes, %.0f by hand", tables_of(graph), one);
+    graph_destroy(graph);
+}
+
 Test(model_read, changes_are_checked)
 {
     struct model *model = NULL;

@@ -63,7 +63,7 @@ static const struct site_case site_cases[] = {
       "gemm",
       "gemm",
       "tile",
-      "M=2048;N=512;K=32768;dtype=bf16;trans=tn;tile_m=192;tile_n=128;tile_k=64;stages=5;split_k=3;cluster_m="
+      "M=2048;N=512;K=32768;dtype=bf16;trans=tn;tile_m=192;tile_n=128;tile_k=64;stages=5;split_k=3;reduction=0;cluster_m="
       "1;cluster_n=2" },
     { "a vector result: the long tile side along the long dimension",
       "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_splitK_NNT",
@@ -80,7 +80,7 @@ static const struct site_case site_cases[] = {
       "gemm",
       "gemm",
       "tile",
-      "M=1;N=256;K=8192;dtype=bf16;trans=nn;tile_m=8;tile_n=64;tile_k=64;stages=16;split_k=6;cluster_m=1;"
+      "M=1;N=256;K=8192;dtype=bf16;trans=nn;tile_m=8;tile_n=64;tile_k=64;stages=16;split_k=6;reduction=0;cluster_m=1;"
       "cluster_n=4" },
     { "batched, operands through registers, one stage is no pipeline",
       "void "

@@ -2,9 +2,6 @@
 #include "workloads/kernels/dense_internal.h"
 #include "workloads/kernels/gemm_internal.h"
 
-/* Share of the matrix rate that instructions with register operands reach. Luo et al., Dissecting the NVIDIA Hopper
- * Architecture through Microbenchmarking, arXiv:2501.12084: mma reaches 63% of what wgmma does. */
-#define REGISTER_RATE 0.63
 #define SIZE_MAX_GEMM (1ull << 28)
 #define GROUPS_MAX 256
 #define SPLIT_MAX (DENSE_OPERANDS_MAX - 1) /* the reduction loads all parts of an element together */
@@ -48,7 +45,7 @@ static void read_tile(struct kernel_build *build, struct gemm_params *p)
 
 static void read_params(struct kernel_build *build, struct gemm_params *p)
 {
-    p->register_rate = kernel_param_real_or(build, "register_rate", 0.1, 1, REGISTER_RATE, NULL);
+    p->register_rate = kernel_param_real_or(build, "register_rate", 0.1, 1, GEMM_REGISTER_RATE, NULL);
     bool out_given = kernel_param_given(build, "dtype_out");
     p->out_bytes = out_given ? dense_param_bytes(build, "dtype_out", DENSE_REQUIRED) : 0;
     p->bias = kernel_param_integer_or(build, "bias", 0, 1, 0, NULL) == 1;

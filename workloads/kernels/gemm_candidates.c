@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define SPLIT_STEPS_MIN 4 /* K steps that a part must have to be worth its own workgroup */
+/* Libraries build fewer kernels for 4-byte operands: cuBLAS tilesize64x64 to 128x256, by the names of its kernels. */
+#define TF32_TILE_MIN 64
 #define EPILOGUE_LDS 16384
 #define ALL_CANDIDATES 1024 /* a caller with room for as many wants to see them */
 
@@ -37,8 +39,11 @@ static bool is_possible(const struct gemm_machine *machine, const struct gemm_pr
 {
     uint32_t m = machine->instruction_m, n = machine->instruction_n;
     bool either_way = (tile->m % m == 0 && tile->n % n == 0) || (tile->n % m == 0 && tile->m % n == 0);
+    bool even = last_pow2(tile->m) == tile->m && last_pow2(tile->n) == tile->n;
     if (problem->style != GEMM_ASYNC) { /* lanes that carry operands share a tile evenly */
-        either_way = tile->m >= 32 && tile->n >= 32 && last_pow2(tile->m) == tile->m && last_pow2(tile->n) == tile->n;
+        either_way = tile->m >= 32 && tile->n >= 32 && even;
+    } else if (problem->type.dtype == WAVE_TF32) {
+        either_way = either_way && tile->m >= TF32_TILE_MIN && tile->n >= TF32_TILE_MIN && even;
     }
     return either_way && (uint64_t)tile->m * tile->n <= machine->accumulators &&
            gemm_tile_lds(problem, tile) <= machine->lds_workgroup_max;

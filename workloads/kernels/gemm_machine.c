@@ -40,7 +40,7 @@ static void set_levels(const struct chip_profile *chip, struct gemm_machine *mac
     double slices = chip->l2_slices_per_group * chip->package_groups;
     machine->fill_rate = chip->l1_fill_rate;
     machine->store_rate = chip->l1_store_rate;
-    machine->l2_rate = slices * chip->l2_line / (chip->l2_read_line_time + chip->l2_far_request_time / 2) * cycle_ns;
+    machine->l2_rate = slices * chip->l2_line / chip->l2_read_line_time * cycle_ns;
     machine->l2_bytes = chip->l2_capacity * 1048576 / (machine->private_l2 ? chip->package_groups : 1);
     machine->l2_latency = chip->l2_hit_latency;
     machine->in_flight = chip->l1_mshr * chip->l2_line;

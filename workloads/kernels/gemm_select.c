@@ -7,6 +7,7 @@
 #define TURN_READINGS 3 /* an operand that is turned over reads its words from LDS one by one, four to a bank */
 #define STAGING_BYTES 16384.0 /* of LDS through which a result leaves */
 #define LOADED_LATENCY 2.5 /* against an idle device's, when a step's operands are asked for all at once */
+#define OUT_OF_STEP 1.25 /* stream-K: workgroups at different K find less in the L2; the event-driven model says 1.15 to 1.4 */
 #define OVERLAP_LOSS 0.15   /* of the second-largest part of a step that is not hidden behind the largest */
 #define THREADS_SMALL 128u
 #define THREADS_LARGE 256u
@@ -362,7 +363,7 @@ static double reduction_cycles(const struct plan *plan)
 static double round_cycles(const struct plan *plan, const double parts[GEMM_LIMITS], double workgroups, bool first,
                            bool last, enum gemm_limit *limit)
 {
-    double cycles = plan->steps * step_time(parts, limit);
+    double cycles = plan->steps * step_time(parts, limit) * (plan->tile.stream_k ? OUT_OF_STEP : 1);
     bool runs_ahead = plan->persistent || plan->per_unit > 1; /* another tile's loads or work fill the gap */
     if (first || !runs_ahead) {
         cycles += plan->machine->hbm_latency + plan->machine->workgroup_start + gemm_setup_cycles(plan->problem);

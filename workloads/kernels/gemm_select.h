@@ -50,6 +50,10 @@ enum gemm_dtype { GEMM_BF16, GEMM_FP16, GEMM_TF32, GEMM_FP32, GEMM_FP8, GEMM_DTY
 enum gemm_trans { GEMM_NT, GEMM_NN, GEMM_TT, GEMM_TN }; /* n row-major, t transposed; A then B */
 #define GEMM_TRANS_CHOICES "nt|nn|tt|tn"
 
+/* Share of the matrix rate that instructions with register operands reach. Luo et al., Dissecting the NVIDIA Hopper
+ * Architecture through Microbenchmarking, arXiv:2501.12084: mma reaches 63% of what wgmma does. */
+#define GEMM_REGISTER_RATE 0.63
+
 /* How operands reach the matrix unit; see gemm_program.c. */
 enum gemm_style { GEMM_AUTO, GEMM_ASYNC, GEMM_COPIES, GEMM_REGISTER };
 

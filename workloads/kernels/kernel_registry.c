@@ -26,7 +26,7 @@ static const struct kernel_definition *const lists[] = {
 #ifdef HAVE_DENSE_SORT
     dense_sort_kernels,
 #endif
-    memcpy_kernels, power_kernels,
+    memcpy_kernels, power_kernels, eigh_kernels,
 };
 
 #define LIST_COUNT (sizeof lists / sizeof lists[0])

@@ -10,7 +10,7 @@
 
 struct model; /* opaque */
 
-/* Read FILE.json. Errors name file, line and key: unknown keys, values out of range, layers that do not fit together. */
+/* Read FILE.json, or a public configuration (model_import.c). Errors name file, line and key: unknown keys, values out of range, layers that do not fit together. */
 enum sim_status model_read(const char *path, struct model **out, struct sim_error *error);
 void model_destroy(struct model *model); /* NULL is allowed */
 

@@ -66,4 +66,8 @@ struct model {
     const struct plan *plan; /* while a graph is built */
 };
 
+/* model_import.c: public configurations as text of a description. */
+bool model_can_import(const char *path);
+enum sim_status model_import(const char *path, char **out, struct sim_error *error); /* the caller frees */
+
 #endif

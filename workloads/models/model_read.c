@@ -280,8 +280,16 @@ static void read_root(struct reading *r, struct model *model, const struct json 
 enum sim_status model_read(const char *path, struct model **out, struct sim_error *error)
 {
     struct json *root = NULL;
-    enum sim_status status = json_read_file(path, &root, error);
+    char *imported = NULL;
+    enum sim_status status = SIM_OK;
     *out = NULL;
+    if (model_can_import(path)) {
+        status = model_import(path, &imported, error);
+        status = status == SIM_OK ? json_read_text(imported, path, &root, error) : status;
+        free(imported);
+    } else {
+        status = json_read_file(path, &root, error);
+    }
     if (status != SIM_OK) {
         return status;
     }
@@ -316,6 +324,9 @@ bool model_is_file(const char *path)
 {
     size_t length = strlen(path);
     char head[4096];
+    if (model_can_import(path)) {
+        return true;
+    }
     if (length < 5 || strcmp(path + length - 5, ".json") != 0) {
         return false;
     }

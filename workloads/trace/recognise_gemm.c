@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPLIT_MAX 11 /* gemm/tile takes no more */
+#define SPLIT_MAX 35 /* gemm/tile takes no more */
 
 struct product {
     double batch, m, n, k;
@@ -198,7 +198,7 @@ static double split_of(const char *name, const uint64_t grid[3], const struct pr
     double tiles = ceil(p->m / tile_m) * ceil(p->n / tile_n) * p->batch;
     double workgroups = (double)grid[0] * (double)grid[1] * (double)grid[2];
     bool by_name = strstr(name, "splitK") != NULL;
-    bool by_depth = strstr(name, "cutlass") != NULL && p->batch == 1 && grid[2] > 1;
+    bool by_depth = (strstr(name, "cutlass") != NULL || strstr(name, "xmma") != NULL) && p->batch == 1 && grid[2] > 1;
     if (workgroups == 0 || (!by_name && !by_depth)) {
         return 1;
     }
@@ -223,11 +223,12 @@ static void param_tile(struct recogniser *r, const struct product *p, const stru
         param_number(r, "stages", t->stages);
     }
     if (split > SPLIT_MAX) {
-        r->out->assumption = "a product split over more than 11 parts of K is priced as split over 11";
+        r->out->assumption = "a product split over more than 35 parts of K is priced as split over 35";
         split = SPLIT_MAX;
     }
     if (split > 1) {
         param_number(r, "split_k", split);
+        param_number(r, "reduction", 0); /* the recording has it as a kernel of its own */
     }
     if (t->cluster_first > 0) {
         param_number(r, "cluster_m", first_is_m ? t->cluster_first : t->cluster_second);
@@ -307,6 +308,7 @@ static bool build_split_reduction(struct recogniser *r)
 
 const struct recogniser_rule recogniser_gemm_rules[] = {
     { "splitKreduce", NULL, "gemm", build_split_reduction },
+    { "_execute_split_k", NULL, "gemm", build_split_reduction },
     { "nvjet_", NULL, "gemm", build_gemm },
     { "gemm", NULL, "gemm", build_gemm },
     { "Cijk_", NULL, "gemm", build_gemm },

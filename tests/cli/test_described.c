@@ -1,0 +1,53 @@
+/* Described steps from the command line: what changes what, and what is refused how. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define MODELS SOURCE_DIR "/workloads/models/"
+#define TINY SOURCE_DIR "/tests/fixtures/models/tiny.json "
+
+static int run(const char *arguments, char *text, size_t capacity)
+{
+    char command[2048];
+    snprintf(command, sizeof command, "RECKON_DATA=%s %s %s 2>&1", SOURCE_DIR, RECKON_PROGRAM, arguments);
+    FILE *pipe = popen(command, "r");
+    cr_assert(pipe != NULL);
+    text[fread(text, 1, capacity - 1, pipe)] = '\0';
+    return WEXITSTATUS(pclose(pipe));
+}
+
+static void expect(const char *arguments, int code, const char *says)
+{
+    static char text[1 << 18];
+    int got = run(arguments, text, sizeof text);
+    cr_expect(got == code, "%s: exit %d, expected %d: %.400s", arguments, got, code, text);
+    cr_expect(strstr(text, says) != NULL, "%s: '%.400s' does not say '%s'", arguments, text, says);
+}
+
+Test(described, a_model_has_a_step_and_a_memory)
+{
+    expect("predict " TINY "--device h200 --json --jobs 1", 0, "\"bound\": \"host\"");
+    expect("predict " TINY "--device h200 --set batch=64 --jobs 1", 0, "held by");
+}
+
+Test(described, what_does_not_fit_has_no_time)
+{
+    expect("predict " MODELS "gpt13b.json --set batch=64 --device h200 --jobs 1", 2, "--set checkpoint=0.25 fits");
+    expect("predict " MODELS "gpt13b.json --set batch=64 --device h200 --json --jobs 1", 2, "\"step_ms\": null");
+    expect("predict " MODELS "mlperf_dlrm_v2.json --gpus 1 --device h200", 2, "2 GPUs would do");
+}
+
+Test(described, wrong_input_is_one_line)
+{
+    expect("predict " TINY "--set batch=-3 --device h200", 1, "must be a number of 1");
+    expect("predict " TINY "--set colour=red --device h200", 1, "not a key of a model");
+    expect("predict " TINY TINY "--device h200", 1, "the only input");
+    expect("predict " MODELS "mlperf_dlrm_v2.json --set plan=" SOURCE_DIR "/tests/fixtures/plans/three_tables.json --device h200", 1,
+           "has no table 'a'");
+    expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --set batch=64 --device h200", 1,
+           "say --batch");
+    expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --batch 8192 --set layers=2 --device h200",
+           2, "of a trace only batch can be changed");
+}
