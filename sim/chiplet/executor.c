@@ -64,7 +64,9 @@ struct executor {
     uint32_t wave_count, slot_count;
     uint32_t calendar[CALENDAR_SIZE]; /* last wave of a bucket's ring, whose next is the first */
     uint64_t calendar_used[CALENDAR_SIZE / 64];
-    uint64_t calendar_position, calendar_waves;
+    uint64_t calendar_position, calendar_waves; /* waves: in buckets */
+    uint32_t far_waves; /* list of those beyond the horizon, unordered */
+    uint64_t far_first; /* bucket of the earliest of them */
     sim_ticks bucket;
     struct in_order_server *dispatchers;
     uint32_t dispatcher_count;
@@ -270,7 +272,7 @@ static void reset_units(struct executor *executor)
     }
 }
 
-/* ---- calendar: buckets of a cycle, first in, first out; waves beyond the horizon wait in the last bucket */
+/* ---- calendar: buckets of a cycle, first in, first out; waves beyond the horizon wait in a list */
 
 static inline void calendar_push(struct executor *executor, uint32_t index)
 {
@@ -280,7 +282,10 @@ static inline void calendar_push(struct executor *executor, uint32_t index)
         bucket = executor->calendar_position;
     }
     if (bucket >= executor->calendar_position + CALENDAR_SIZE) {
-        bucket = executor->calendar_position + CALENDAR_SIZE - 1;
+        wave->next = executor->far_waves;
+        executor->far_waves = index;
+        executor->far_first = bucket < executor->far_first ? bucket : executor->far_first;
+        return;
     }
     uint32_t at = (uint32_t)bucket & (CALENDAR_SIZE - 1);
     uint32_t last = executor->calendar[at];
@@ -293,6 +298,19 @@ static inline void calendar_push(struct executor *executor, uint32_t index)
     }
     executor->calendar[at] = index;
     executor->calendar_waves++;
+}
+
+/* Waves that the horizon has reached, to their buckets. */
+static void calendar_bring_far(struct executor *executor)
+{
+    uint32_t index = executor->far_waves;
+    executor->far_waves = NO_WAVE;
+    executor->far_first = UINT64_MAX;
+    while (index != NO_WAVE) {
+        uint32_t next = executor->waves[index].next;
+        calendar_push(executor, index);
+        index = next;
+    }
 }
 
 /* Move on to the first bucket with a wave. */
@@ -311,28 +329,29 @@ static inline uint32_t calendar_seek(struct executor *executor)
 
 static inline uint32_t calendar_pop(struct executor *executor)
 {
-    for (;;) {
-        uint32_t at = calendar_seek(executor);
-        uint32_t last = executor->calendar[at];
-        uint32_t index = executor->waves[last].next;
-        uint32_t next = executor->waves[index].next;
-        executor->calendar_waves--;
-        if (index == last) {
-            executor->calendar[at] = NO_WAVE;
-            executor->calendar_used[at / 64] &= ~(1ull << at % 64);
-        } else {
-            executor->waves[last].next = next;
-            __builtin_prefetch(&executor->waves[next].at);
-            __builtin_prefetch(&executor->waves[next].state);
-            __builtin_prefetch(&executor->waves[next].op);
-            __builtin_prefetch(&executor->waves[next].op.spans[1]);
-        }
-        if ((uint64_t)(executor->waves[index].at / executor->bucket) > executor->calendar_position) {
-            calendar_push(executor, index); /* it had been beyond the horizon */
-            continue;
-        }
-        return index;
+    uint64_t before = executor->calendar_position;
+    uint32_t at = executor->calendar_waves > 0 ? calendar_seek(executor) : 0;
+    if (executor->calendar_waves == 0 || executor->calendar_position >= executor->far_first) {
+        /* a wave from beyond the horizon comes first; all that the horizon has reached by now come along */
+        executor->calendar_position = executor->calendar_waves > 0 ? before : executor->far_first;
+        calendar_bring_far(executor);
+        at = calendar_seek(executor);
     }
+    uint32_t last = executor->calendar[at];
+    uint32_t index = executor->waves[last].next;
+    uint32_t next = executor->waves[index].next;
+    executor->calendar_waves--;
+    if (index == last) {
+        executor->calendar[at] = NO_WAVE;
+        executor->calendar_used[at / 64] &= ~(1ull << at % 64);
+    } else {
+        executor->waves[last].next = next;
+        __builtin_prefetch(&executor->waves[next].at);
+        __builtin_prefetch(&executor->waves[next].state);
+        __builtin_prefetch(&executor->waves[next].op);
+        __builtin_prefetch(&executor->waves[next].op.spans[1]);
+    }
+    return index;
 }
 
 /* ---- one access */
@@ -1113,6 +1132,8 @@ void executor_run(struct executor *executor, const struct run_request *request, 
     memset(executor->calendar_used, 0, sizeof executor->calendar_used);
     executor->calendar_position = 0;
     executor->calendar_waves = 0;
+    executor->far_waves = NO_WAVE;
+    executor->far_first = UINT64_MAX;
     fill_slots(executor, request);
     for (uint32_t s = 0; s < executor->slot_count; s++) {
         struct workgroup_slot *slot = &executor->slots[s];
@@ -1125,7 +1146,7 @@ void executor_run(struct executor *executor, const struct run_request *request, 
             outcome->resident_waves += executor->program->waves_per_workgroup;
         }
     }
-    while (executor->calendar_waves > 0 && !outcome->stopped) {
+    while ((executor->calendar_waves > 0 || executor->far_waves != NO_WAVE) && !outcome->stopped) {
         run_event(executor, calendar_pop(executor));
     }
     if (outcome->stopped) {
