@@ -298,7 +298,7 @@ static enum sim_status find_sensitivity(struct arguments *arguments, struct reck
          i < CHIP_NUMBERS && kernel->result.stack[KERNEL_STAGE_ATOMIC] >= LEANS && status == SIM_OK; i++) {
         const char *key = chip_number_key((enum chip_number)i);
         const struct profile_value_meta *meta = &chip->meta[i];
-        if (strncmp(key, "atomic.", 7) != 0 || meta->kind != PROFILE_ASSUMED || meta->low >= meta->high ||
+        if (strncmp(key, "atomic.", 7) != 0 || (meta->kind != PROFILE_ASSUMED && meta->kind != PROFILE_DERIVED) || meta->low >= meta->high ||
             out->sensitivity_count == ATOMICS_SENSITIVITY_MAX) {
             continue;
         }

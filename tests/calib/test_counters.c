@@ -57,9 +57,11 @@ Test(counters, hits_of_loads_are_what_stores_leave)
     cr_expect(ieee_ulp_eq(dbl, row->measured.dram_read_bytes, 10 * 32.0, 1));
     cr_expect(ieee_ulp_eq(dbl, row->measured.near_hit, 0.75, 4));
     cr_expect(ieee_ulp_eq(dbl, row->measured.far_hit, 0.5, 4));
-    /* A copy of half a MiB that ran before finds its 256 KiB of source in L2. */
-    cr_expect(row->simulated.near_hit > 0.9 && row->simulated.dram_read_bytes < 0.1 * (1 << 18),
-              "near %g, DRAM %g", row->simulated.near_hit, row->simulated.dram_read_bytes);
+    /* A copy of half a MiB that ran before finds its 256 KiB of source in L2: the half that is at home in the reader's own
+     * partition near, the other far, since copies in the other partition end with the kernel that made them. */
+    cr_expect(row->simulated.near_hit > 0.4 && row->simulated.near_hit < 0.6, "near %g", row->simulated.near_hit);
+    cr_expect(row->simulated.far_hit > 0.9 && row->simulated.dram_read_bytes < 0.1 * (1 << 18), "far %g, DRAM %g",
+              row->simulated.far_hit, row->simulated.dram_read_bytes);
     counters_finish(&table);
 }
 
