@@ -97,6 +97,11 @@ class Check:
                            + glob.glob(os.path.join(self.root, "tests", "fixtures", "plans", "*.json"))):
             with open(path, encoding="utf-8") as file:
                 self.check(os.path.relpath(path, self.root), json.load(file))
+        for path in sorted(glob.glob(os.path.join(self.root, "calib", "data", "*", "micro", "*.jsonl"))):
+            with open(path, encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    if number % 50 == 1: # some of each program's rows
+                        self.check(f"{os.path.relpath(path, self.root)}:{number}", json.loads(line))
 
     def check_outputs(self, scratch):
         for command in COMMANDS:
