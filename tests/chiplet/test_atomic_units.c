@@ -85,6 +85,7 @@ Test(atomics, mi300x_adds_of_merged_waves)
         struct wave_program program = adds_program(&k, 2048, 4);
         expect_within("atomicAdd", run_us(&profile, &program), rows[i].us, 0.3);
     }
+    chip_profile_finish(&profile);
 }
 
 /* A compare-and-swap cannot be merged: 64 requests where the addition has one, which is the published factor of 68. */
@@ -97,6 +98,7 @@ Test(atomics, mi300x_swaps_are_not_merged)
         struct wave_program program = adds_program(&k, 2048, 4);
         expect_within("atomicCAS", run_us(&profile, &program), rows[i].us, 0.3);
     }
+    chip_profile_finish(&profile);
 }
 
 /* Lone words at random (whether the updates are atomic is not published; taken as such). The table was just filled. */
@@ -116,4 +118,5 @@ Test(atomics, mi300x_random_updates)
         program.initial_cache = WAVE_CACHE_STATE_OWN;
         expect_within("gups", run_us(&profile, &program), rows[i].us, rows[i].tolerance);
     }
+    chip_profile_finish(&profile);
 }
