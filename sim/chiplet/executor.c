@@ -10,7 +10,6 @@
 
 #define CALENDAR_BITS 14
 #define CALENDAR_SIZE (1u << CALENDAR_BITS)
-#define CALENDAR_CYCLES 1
 #define COMPLETIONS 16 /* load operations of a wave that wait_outstanding can tell apart */
 #define NO_WAVE UINT32_MAX
 
@@ -225,7 +224,7 @@ struct executor *executor_create(struct package *package, const struct wave_prog
     executor->dispatcher_count = (uint32_t)package->profile->dispatch_dispatchers;
     executor->dispatchers = zalloc(executor->dispatcher_count, sizeof *executor->dispatchers);
     executor->next_of_group = zalloc(package->groups, sizeof *executor->next_of_group);
-    executor->bucket = package->cycle * CALENDAR_CYCLES;
+    executor->bucket = package->cycle;
     return executor;
 }
 

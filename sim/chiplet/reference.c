@@ -729,14 +729,19 @@ static void read_home_lookup(struct reference *reference, void *object)
     read_miss(reference, request);
 }
 
+/* The lookup `next` follows when the bank's port in front of it is free. */
+static void serve_bank(struct reference *reference, struct request *request, uint32_t port, sim_ticks sector, void (*next)(struct reference *, void *))
+{
+    sim_ticks start = serve(reference, &reference->banks[port], sector * __builtin_popcount(request->mask));
+    request->blame.l2 += start - reference->now;
+    schedule(reference, start, next, request);
+}
+
 static void read_at_bank(struct reference *reference, void *object)
 {
     struct request *request = object;
     struct package *package = reference->package;
-    struct strict_server *bank = &reference->banks[package_bank(package, request->near, request->line, false)];
-    sim_ticks start = serve(reference, bank, package->bank_read_sector * __builtin_popcount(request->mask));
-    request->blame.l2 += start - reference->now;
-    schedule(reference, start, read_lookup, request);
+    serve_bank(reference, request, package_bank(package, request->near, request->line, false), package->bank_read_sector, read_lookup);
 }
 
 static void read_at_slice(struct reference *reference, void *object)
@@ -795,10 +800,7 @@ static void write_at_bank(struct reference *reference, void *object)
 {
     struct request *request = object;
     struct package *package = reference->package;
-    struct strict_server *bank = &reference->banks[package_bank(package, request->home, request->line, true)];
-    sim_ticks start = serve(reference, bank, package->bank_write_sector * __builtin_popcount(request->mask));
-    request->blame.l2 += start - reference->now;
-    schedule(reference, start, write_lookup, request);
+    serve_bank(reference, request, package_bank(package, request->home, request->line, true), package->bank_write_sector, write_lookup);
 }
 
 static void write_at_home(struct reference *reference, void *object)
