@@ -158,7 +158,7 @@ static void print_sensitivity(const struct atomics_answer *answer)
         const struct atomics_device *device = &answer->devices[d];
         for (size_t i = 0; i < device->sensitivity_count; i++) {
             const struct atomics_sensitivity *s = &device->sensitivity[i];
-            printf("%s%s: %s is not published: %g %s assumed, %g to %g would make %s=%g take %.4g to %.4g us "
+            printf("%s%s: %s is not published: %g %s taken, %g to %g would make %s=%g take %.4g to %.4g us "
                    "(%.4g)\n",
                    d + i == 0 || i == 0 ? "\n" : "", device_name(answer, d), s->key, s->value, s->unit,
                    s->low, s->high, answer->parameter, answer->values[device->sensitive_at], s->us_low,
