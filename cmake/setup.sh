@@ -3,7 +3,7 @@
 set -eu
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config git
-    libcjson-dev libyajl-dev zlib1g-dev libgsl-dev libsimgrid-dev
+    libcjson-dev libyajl-dev zlib1g-dev libzstd-dev libprotobuf-c-dev protobuf-c-compiler libgsl-dev libsimgrid-dev
     libcriterion-dev python3 python3-jsonschema
 )
 case "${1:-}" in

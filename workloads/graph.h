@@ -122,6 +122,8 @@ struct graph {
     size_t allocation_count;  /* 0: not known */
     struct graph_allocation *allocations;
     double batch;             /* examples per rank and step; 0: not known */
+    bool ideal_issue;         /* the input states work and dependencies alone (Chakra): nothing between nodes is known, so they
+                                 are issued at no cost and follow each other without a gap */
     double host_memory_bytes; /* of a rank's tables that live in host memory */
 };
 

@@ -401,6 +401,7 @@ enum sim_status rewrite_batch(const struct graph *graph, const struct rewrite_ba
     }
     to->world_size = graph->world_size;
     to->steps_in_trace = graph->steps_in_trace;
+    to->ideal_issue = graph->ideal_issue;
     to->traced_step_us = graph->traced_step_us;
     to->batch = change->to;
     copy_nodes(w, to);

@@ -423,6 +423,10 @@ static enum sim_status schedule(struct prediction_build *build, struct sim_error
         .traced_operators = build->request->traced_host_times,
     };
     struct step_options options = { .stream_gap_us = build->device->chip.launch_stream_gap };
+    if (build->graph->ideal_issue) {
+        costs = (struct step_host_costs){ .queue_depth = host->queue_depth };
+        options.stream_gap_us = 0;
+    }
     step_timeline_destroy(build->timeline);
     build->timeline = NULL;
     return step_schedule(build->graph, build->prices, &costs, &options, &build->timeline, error);

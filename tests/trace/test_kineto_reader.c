@@ -1,7 +1,9 @@
 /* The file reader: what is kept of a real file, exact times, and every kind of wrong input. */
 #include "tests/trace/trace_test.h"
 #include "workloads/trace/trace_internal.h"
+#include <sys/stat.h>
 #include <zlib.h>
+#include <zstd.h>
 
 static struct trace_file *read_file(const char *path)
 {
@@ -139,9 +141,11 @@ Test(kineto_reader, missing_file)
     expect_error("/nonexistent/trace.json.gz", "/nonexistent/trace.json.gz", "No such file");
 }
 
-Test(kineto_reader, directory)
+Test(kineto_reader, folder_without_traces)
 {
-    expect_error("/tmp", "/tmp", "directory");
+    mkdir("/tmp/reckon_no_traces", 0700);
+    expect_error("/tmp/reckon_no_traces", "/tmp/reckon_no_traces", "folder without traces");
+    rmdir("/tmp/reckon_no_traces");
 }
 
 static void expect_bad_text(const char *text, const char *part, const char *another)
@@ -160,12 +164,78 @@ Test(kineto_reader, text_that_is_no_json)
 {
     expect_bad_text("hello world\n", ":1:", "'hello'");
     expect_bad_text("{\"traceEvents\": [\n{\"ph\": \"X\",}]}", ":2:", "'}'");
-    expect_bad_text("{\"traceEvents\": [\n\n{\"ts\": NaN}]}", ":3:", "'NaN'");
+    expect_bad_text("{\"traceEvents\": [\n\n{\"ts\": None}]}", ":3:", "'None'");
 }
 
-Test(kineto_reader, bare_inf_is_named_with_its_line)
+/* H20: one copy of no length with a bandwidth of inf; the kernel beside it is 5 us. */
+Test(kineto_reader, bare_inf_is_taken_as_absent_and_told)
 {
-    expect_error(FIXTURE("field/h20-memcpy-bandwidth-inf.json"), "h20-memcpy-bandwidth-inf.json:4:", "'inf'");
+    struct graph *graph = read_one(FIXTURE("field/h20-memcpy-bandwidth-inf.json"));
+    cr_expect(eq(dbl, graph->ranks[0].traced_kernel_us, 5));
+    cr_expect(has_note(graph, "'inf' at line 4"));
+    graph_destroy(graph);
+}
+
+struct odd_number_case {
+    char text[16];
+    bool valid;
+};
+ParameterizedTestParameters(kineto_reader, odd_numbers)
+{
+    static struct odd_number_case cases[] = {
+        { "inf", true },  { "-inf", true },      { "Infinity", true }, { "-Infinity", true }, { "NaN", true },
+        { "-nan", true }, { "information", false }, { "nano", false },    { "1e5inf", false },
+    };
+    return cr_make_param_array(struct odd_number_case, cases, sizeof cases / sizeof cases[0]);
+}
+ParameterizedTest(struct odd_number_case *c, kineto_reader, odd_numbers)
+{
+    char text[300];
+    sprintf(text,
+            "{\"traceEvents\": [{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"NaN \\\" inf\",\"ts\":1,\"dur\":1,\"args\":{\"x\": %s}}]}",
+            c->text);
+    const char *path = write_text(text);
+    if (c->valid) {
+        struct trace_file *file = read_file(path);
+        cr_expect(eq(sz, file->event_count, 1));
+        cr_expect(eq(str, (char *)file->events[0].name, "NaN \" inf")); /* strings are left alone */
+        cr_expect(strstr(file->odd_numbers, c->text) != NULL, "%s", file->odd_numbers);
+        trace_file_destroy(file);
+    } else {
+        struct sim_error error = read_fails(path);
+        cr_expect(strstr(error.text, "not JSON") != NULL, "%s", error.text);
+    }
+    unlink(path);
+}
+
+/* A duration that is no number leaves its event out. */
+Test(kineto_reader, event_of_duration_nan_is_counted_as_incomplete)
+{
+    const char *path = write_text("{\"traceEvents\": [{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":nan}]}");
+    struct trace_file *file = read_file(path);
+    unlink(path);
+    cr_expect(eq(sz, file->event_count, 0));
+    cr_expect(eq(sz, file->incomplete_count, 1));
+    trace_file_destroy(file);
+}
+
+/* The replacement of a chunk whose last bytes are half a word: a file of many inf, so that every place of the border is met. */
+Test(kineto_reader, odd_numbers_across_chunks)
+{
+    size_t count = 60000; /* 60000 x 27 bytes: seven chunks of 256 KiB, borders 27 apart in phase */
+    char *text = malloc(count * 40 + 400), *at = text;
+    at += sprintf(at, "{\"x\": [");
+    for (size_t i = 0; i < count; i++) {
+        at += sprintf(at, "%s{\"a\":-Infinity, \"b\":NaN}", i == 0 ? "" : ",");
+    }
+    sprintf(at, "], \"traceEvents\": [{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1}]}");
+    const char *path = write_text(text);
+    struct trace_file *file = read_file(path);
+    unlink(path);
+    free(text);
+    cr_expect(strstr(file->odd_numbers, "120000 bare inf or nan") != NULL, "%s", file->odd_numbers);
+    cr_expect(eq(sz, file->event_count, 1));
+    trace_file_destroy(file);
 }
 
 Test(kineto_reader, no_event_list)
@@ -185,10 +255,28 @@ Test(kineto_reader, no_kernels)
         "no kernels", "1 events");
 }
 
-Test(kineto_reader, zstd_is_named)
+static const char *write_zstd(const void *bytes, size_t length, double share)
 {
-    const unsigned char magic[] = { 0x28, 0xb5, 0x2f, 0xfd, 0, 0, 0, 0 };
-    const char *path = write_bytes(magic, sizeof magic);
+    static unsigned char packed[400000];
+    size_t size = ZSTD_compress(packed, sizeof packed, bytes, length, 3);
+    cr_assert(eq(u32, ZSTD_isError(size), 0));
+    return write_bytes(packed, (size_t)((double)size * share));
+}
+
+Test(kineto_reader, zstd_is_read)
+{
+    static const char text[] = "{\"traceEvents\": [{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1}]}";
+    const char *path = write_zstd(text, sizeof text - 1, 1);
+    struct trace_file *file = read_file(path);
+    cr_expect(eq(sz, file->event_count, 1));
+    trace_file_destroy(file);
+    unlink(path);
+    path = write_zstd(text, sizeof text - 1, 0.6);
+    expect_error(path, "cut short", path);
+    unlink(path);
+    const unsigned char magic[] = { 0x28, 0xb5, 0x2f, 0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+    path = write_bytes(magic, sizeof magic);
     expect_error(path, "zstd", path);
     unlink(path);
 }

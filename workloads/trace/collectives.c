@@ -45,7 +45,7 @@ static void squash(const char *text, char *out, size_t capacity)
     out[used] = '\0';
 }
 
-static const char *kind_of(const char *text)
+const char *collective_kind_of(const char *text)
 {
     char bare[160];
     squash(text, bare, sizeof bare);
@@ -148,7 +148,7 @@ static const char *from_region(const struct host_step *step, const struct device
         return NULL;
     }
     const struct trace_event *event = step->items[region].event;
-    const char *kind = kind_of(event->name);
+    const char *kind = collective_kind_of(event->name);
     struct arena *scratch = arena_create();
     const struct operator_tensors *tensors = operator_tensors_parse(scratch, event->args);
     double bytes = 0;
@@ -165,11 +165,11 @@ struct graph_collective *collective_of(const struct host_step *step, const struc
 {
     struct graph_collective *out = graph_add_collective(graph);
     const struct trace_collective_args *args = find_args(step, item);
-    const char *kind = args != NULL ? kind_of(args->name) : NULL;
+    const char *kind = args != NULL ? collective_kind_of(args->name) : NULL;
     *name = args != NULL ? args->name : item->event->name;
     if (args == NULL) {
         kind = from_region(step, item, world_size > 0 ? (double)world_size : 1, out);
-        kind = kind != NULL ? kind : kind_of(item->event->name);
+        kind = kind != NULL ? kind : collective_kind_of(item->event->name);
     }
     snprintf(out->kind, sizeof out->kind, "%s", kind != NULL ? kind : "unknown");
     double group_size = args != NULL && args->group_size > 0 ? args->group_size

@@ -1,5 +1,6 @@
-/* The one door to yajl and zlib. A push parser feeds a small state machine: which container we are in (struct place) and
+/* A profiler trace as it passes through json_stream: a small state machine of which container we are in (enum place) and
  * which key of it comes next; texts that are kept are interned, the rest never leaves the parser's buffer. */
+#include "workloads/trace/input_internal.h"
 #include "workloads/trace/trace_internal.h"
 #include <errno.h>
 #include <math.h>
@@ -7,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <yajl/yajl_parse.h>
-#include <zlib.h>
 
-#define CHUNK_BYTES ((size_t)256 << 10)
 #define DEPTH_MAX 64               /* real traces nest 6 deep; yajl itself takes any depth */
 #define TEXT_MAX ((size_t)4 << 20) /* one captured argument */
 #define DAY_NS ((int64_t)86400 * 1000000000)
@@ -118,8 +116,7 @@ static const bool is_short_lived[KEY_COUNT] = {
  * set. `category` is TRACE_CATEGORIES once it is known to be none that is kept. */
 struct reader {
     struct trace_file *file;
-    struct sim_error *error;
-    yajl_handle parser;
+    struct json_stream stream;
     enum place places[DEPTH_MAX + 1];
     size_t depth;
     enum key key;
@@ -129,16 +126,12 @@ struct reader {
     size_t seen_count;
     bool category_known;
     enum trace_category category;
-    bool events_found, events_closed, too_deep, too_long;
+    bool events_found;
     char *capture; /* text of the argument being captured */
     size_t capture_length, capture_capacity;
     bool capture_comma;
     size_t capture_depth;
-    size_t event_capacity, track_capacity;
     uint32_t track_last;
-    /* where we are, for messages */
-    uint64_t line_before, byte_before,
-        column_before; /* of the chunk's first byte: lines, bytes, bytes on its line */
 };
 
 /* ---- keys ------------------------------------------------------------------------------------------------------ */
@@ -301,18 +294,7 @@ static uint32_t track_of(struct reader *r, const char *process, const char *thre
         file->tracks[r->track_last].thread == thread) {
         return r->track_last;
     }
-    for (size_t i = 0; i < file->track_count; i++) {
-        if (file->tracks[i].process == process && file->tracks[i].thread == thread) {
-            return r->track_last = (uint32_t)i;
-        }
-    }
-    if (file->track_count == r->track_capacity) {
-        r->track_capacity = r->track_capacity == 0 ? 16 : r->track_capacity * 2;
-        file->tracks = realloc(file->tracks, r->track_capacity * sizeof *file->tracks);
-        SIM_ASSERT(file->tracks != NULL, "out of memory");
-    }
-    file->tracks[file->track_count] = (struct trace_track){ process, thread };
-    return r->track_last = (uint32_t)file->track_count++;
+    return r->track_last = trace_file_track(file, process, thread);
 }
 
 static const char *or_question(struct reader *r, const char *text)
@@ -379,6 +361,7 @@ static void keep_event(struct reader *r)
 {
     struct trace_file *file = r->file;
     file->list_event_count++;
+    r->stream.item_count++;
     const char *phase = text_of(r, KEY_PH), *name = text_of(r, KEY_NAME);
     enum trace_category category = r->category;
     if (!r->category_known || category == TRACE_CATEGORIES || name == NULL) {
@@ -410,12 +393,7 @@ static void keep_event(struct reader *r)
                            (category == TRACE_ANNOTATION && strncmp(name, "nccl:", 5) == 0);
         event.args = is_operator ? operator_args(r) : category == TRACE_SYNC_INFO ? sync_args(r) : NULL;
     }
-    if (file->event_count == r->event_capacity) {
-        r->event_capacity = r->event_capacity == 0 ? 4096 : r->event_capacity * 2;
-        file->events = realloc(file->events, r->event_capacity * sizeof *file->events);
-        SIM_ASSERT(file->events != NULL, "out of memory for %zu events", r->event_capacity);
-    }
-    file->events[file->event_count++] = event;
+    trace_file_add(file, &event);
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
@@ -423,7 +401,7 @@ static void keep_event(struct reader *r)
 static void capture_bytes(struct reader *r, const void *bytes, size_t length)
 {
     if (r->capture_length + length > TEXT_MAX) {
-        r->too_long = true;
+        r->stream.refusal = "one argument exceeds 4 MiB";
         return;
     }
     if (r->capture_length + length > r->capture_capacity) {
@@ -527,7 +505,7 @@ static int scalar(struct reader *r, const char *text, size_t length, bool is_str
     case PLACE_DISTRIBUTED: header_scalar(r, text, length, is_string); break;
     default: break;
     }
-    return !r->too_long;
+    return r->stream.refusal == NULL;
 }
 
 /* ---- containers ------------------------------------------------------------------------------------------------ */
@@ -561,7 +539,7 @@ static enum place place_of_array(const struct reader *r)
 static int enter(struct reader *r, enum place place, const char *bracket)
 {
     if (r->depth == DEPTH_MAX) {
-        r->too_deep = true;
+        r->stream.refusal = "nested deeper than 64 levels, which no trace is";
         return 0;
     }
     if (place == PLACE_CAPTURE) {
@@ -590,15 +568,15 @@ static int leave(struct reader *r, const char *bracket)
     if (place == PLACE_CAPTURE) {
         capture_bytes(r, bracket, 1);
         r->capture_comma = true;
-        if (r->depth == r->capture_depth && !r->too_long) {
+        if (r->depth == r->capture_depth && r->stream.refusal == NULL) {
             set_value(r, r->key, r->capture, r->capture_length);
         }
     } else if (place == PLACE_EVENT) {
         keep_event(r);
     } else if (place == PLACE_EVENTS) {
-        r->events_closed = true;
+        r->stream.complete = true;
     }
-    return !r->too_long;
+    return r->stream.refusal == NULL;
 }
 
 /* ---- the parser's callbacks ------------------------------------------------------------------------------------ */
@@ -662,208 +640,55 @@ static int on_array_end(void *context)
     return leave(context, "]");
 }
 
-static const yajl_callbacks callbacks = {
-    .yajl_null = on_null,
-    .yajl_boolean = on_boolean,
-    .yajl_number = on_number,
-    .yajl_string = on_string,
-    .yajl_start_map = on_map_start,
-    .yajl_map_key = on_map_key,
-    .yajl_end_map = on_map_end,
-    .yajl_start_array = on_array_start,
-    .yajl_end_array = on_array_end,
+/* Only the last reading counts. */
+static void on_restart(void *context)
+{
+    struct reader *r = context;
+    struct trace_file *file = r->file;
+    clear_values(r);
+    r->depth = 0;
+    r->key = KEY_OTHER;
+    r->events_found = false;
+    file->event_count = file->list_event_count = file->impossible_count = file->incomplete_count = 0;
+    file->device_title[0] = '\0';
+    file->rank = file->world_size = -1;
+}
+
+static const struct json_handler handler = {
+    .null = on_null,
+    .boolean = on_boolean,
+    .number = on_number,
+    .string = on_string,
+    .map_start = on_map_start,
+    .map_key = on_map_key,
+    .map_end = on_map_end,
+    .array_start = on_array_start,
+    .array_end = on_array_end,
+    .restart = on_restart,
 };
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
 
-/* Lines, bytes and column up to `count` bytes into the chunk. */
-struct position {
-    uint64_t line, column, byte;
-};
-
-static struct position position_at(const struct reader *r, const char *chunk, size_t count)
-{
-    struct position p = { r->line_before + 1, r->column_before + 1, r->byte_before + count };
-    for (size_t i = 0; i < count; i++) {
-        p.column++;
-        if (chunk[i] == '\n') {
-            p.line++;
-            p.column = 1;
-        }
-    }
-    return p;
-}
-
-static void advance(struct reader *r, const char *chunk, size_t count)
-{
-    uint64_t lines = 0;
-    for (size_t i = 0; i < count; i++) {
-        lines += chunk[i] == '\n';
-    }
-    size_t tail = 0;
-    while (tail < count && chunk[count - 1 - tail] != '\n') {
-        tail++;
-    }
-    r->column_before = tail < count ? tail : r->column_before + count;
-    r->line_before += lines;
-    r->byte_before += count;
-}
-
-static bool is_word(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c != '\0' && strchr("_-+.", c) != NULL);
-}
-
-/* The word or character at `at`, printable. */
-static void token_at(const char *chunk, size_t count, size_t at, char *out, size_t capacity)
-{
-    size_t length = 0;
-    do {
-        char c = at + length < count ? chunk[at + length] : ' ';
-        out[length++] = c >= ' ' && c < 127 ? c : '?';
-    } while (length + 1 < capacity && at + length < count && is_word(out[0]) && is_word(chunk[at + length]));
-    out[length] = '\0';
-}
-
-/* The parser stopped inside the chunk. After a complete event list that is survivable. */
-static enum sim_status stopped(struct reader *r, const char *chunk, size_t count)
-{
-    size_t at = yajl_get_bytes_consumed(r->parser);
-    at = at > count ? count : at;
-    if (r->too_deep || r->too_long) {
-        struct position p = position_at(r, chunk, at);
-        return sim_fail(
-            r->error, SIM_BAD_TRACE, "%s:%llu: %s (byte %llu)", r->file->path, (unsigned long long)p.line,
-            r->too_deep ? "nested deeper than 64 levels, which no trace is" : "one argument exceeds 4 MiB",
-            (unsigned long long)p.byte);
-    }
-    /* yajl stops behind what it did not expect: go back to where that begins. */
-    bool in_word = at > 0 && is_word(chunk[at - 1]);
-    at -= at > 0 && !in_word;
-    while (in_word && at > 0 && is_word(chunk[at - 1])) {
-        at--;
-    }
-    struct position p = position_at(r, chunk, at);
-    char token[32];
-    token_at(chunk, count, at, token, sizeof token);
-    if (r->events_closed) {
-        snprintf(r->file->damage, sizeof r->file->damage,
-                 "line %llu column %llu: not JSON at '%s', behind the complete event list",
-                 (unsigned long long)p.line, (unsigned long long)p.column, token);
-        return SIM_OK;
-    }
-    return sim_fail(r->error, SIM_BAD_TRACE, "%s:%llu: not JSON: unexpected '%s' at column %llu (byte %llu)",
-                    r->file->path, (unsigned long long)p.line, token, (unsigned long long)p.column,
-                    (unsigned long long)p.byte);
-}
-
-static enum sim_status ended_early(struct reader *r, const char *what)
-{
-    if (r->byte_before == 0) {
-        return sim_fail(r->error, SIM_BAD_FILE, "%s: the file is empty", r->file->path);
-    }
-    if (r->events_closed) {
-        snprintf(r->file->damage, sizeof r->file->damage, "line %llu: %s, behind the complete event list",
-                 (unsigned long long)r->line_before + 1, what);
-        return SIM_OK;
-    }
-    return sim_fail(r->error, SIM_BAD_FILE,
-                    "%s: %s at line %llu (byte %llu of the JSON), %zu events read: copy the file again",
-                    r->file->path, what, (unsigned long long)r->line_before + 1,
-                    (unsigned long long)r->byte_before, r->file->list_event_count);
-}
-
-static enum sim_status parse_stream(struct reader *r, gzFile stream)
-{
-    char *chunk = malloc(CHUNK_BYTES);
-    SIM_ASSERT(chunk != NULL, "out of memory");
-    enum sim_status status = SIM_OK;
-    bool going = true;
-    while (going) {
-        int count = gzread(stream, chunk, CHUNK_BYTES);
-        int code = Z_OK;
-        const char *message = gzerror(stream, &code);
-        if (count > 0) {
-            if (yajl_parse(r->parser, (const unsigned char *)chunk, (size_t)count) != yajl_status_ok) {
-                status = stopped(r, chunk, (size_t)count);
-                break;
-            }
-            advance(r, chunk, (size_t)count);
-        }
-        if (code == Z_BUF_ERROR) {
-            status = ended_early(r, "compressed data cut short");
-            break;
-        }
-        if (count < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-            char what[120];
-            snprintf(what, sizeof what, "cannot be read (%.80s)",
-                     code == Z_ERRNO ? strerror(errno) : message);
-            status = ended_early(r, what);
-            break;
-        }
-        going = count > 0;
-    }
-    if (!going && yajl_complete_parse(r->parser) != yajl_status_ok) {
-        status = ended_early(r, "the JSON ends before its last bracket");
-    }
-    free(chunk);
-    return status;
-}
-
-static enum sim_status open_stream(const char *path, gzFile *out, struct sim_error *error)
-{
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
-    }
-    unsigned char magic[4] = { 0 };
-    errno = 0;
-    size_t count = fread(magic, 1, sizeof magic, file);
-    int code = errno;
-    bool failed = ferror(file) != 0;
-    fclose(file);
-    if (failed) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(code));
-    }
-    if (count == 4 && memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: zstd data; JSON and JSON.gz are read, decompress it first",
-                        path);
-    }
-    *out = gzopen(path, "rb");
-    if (*out == NULL) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
-    }
-    gzbuffer(*out, CHUNK_BYTES);
-    return SIM_OK;
-}
-
 enum sim_status trace_file_read(const char *path, struct trace_file **out, struct sim_error *error)
 {
     *out = NULL;
-    gzFile stream = NULL;
-    enum sim_status status = open_stream(path, &stream, error);
-    if (status != SIM_OK) {
-        return status;
-    }
-    struct trace_file *file = calloc(1, sizeof *file);
+    struct trace_file *file = trace_file_create(path);
     struct reader *reader = calloc(1, sizeof *reader);
-    SIM_ASSERT(file != NULL && reader != NULL, "out of memory");
-    file->arena = arena_create();
-    file->path = path;
-    file->rank = file->world_size = -1;
+    SIM_ASSERT(reader != NULL, "out of memory");
     reader->file = file;
-    reader->error = error;
-    reader->parser = yajl_alloc(&callbacks, NULL, reader);
-    SIM_ASSERT(reader->parser != NULL, "out of memory");
-    yajl_config(reader->parser, yajl_dont_validate_strings, 1); /* names are bytes to us */
-    status = parse_stream(reader, stream);
+    reader->stream.path = path;
+    enum sim_status status = json_stream_parse(&reader->stream, &handler, reader, error);
     if (status == SIM_OK && !reader->events_found) {
         status = sim_fail(error, SIM_BAD_TRACE,
-                          "%s: no traceEvents in the file: not a profiler (Kineto) trace", path);
+                          "%s: no traceEvents in the file: not a profiler (Kineto) trace, nor another kind that is read "
+                          "(PyTorch execution trace, Chakra, rocprofv3 JSON)",
+                          path);
     }
-    yajl_free(reader->parser);
-    gzclose(stream);
+    memcpy(file->damage, reader->stream.damage, sizeof file->damage);
+    if (reader->stream.odd_number_count > 0) {
+        snprintf(file->odd_numbers, sizeof file->odd_numbers, "%zu bare inf or nan, which JSON does not have, taken as absent, first %s",
+                 reader->stream.odd_number_count, reader->stream.odd_number);
+    }
     free(reader->capture);
     free(reader);
     if (status != SIM_OK) {
@@ -872,6 +697,16 @@ enum sim_status trace_file_read(const char *path, struct trace_file **out, struc
     }
     *out = file;
     return SIM_OK;
+}
+
+struct trace_file *trace_file_create(const char *path)
+{
+    struct trace_file *file = calloc(1, sizeof *file);
+    SIM_ASSERT(file != NULL, "out of memory");
+    file->arena = arena_create();
+    file->path = path;
+    file->rank = file->world_size = -1;
+    return file;
 }
 
 void trace_file_destroy(struct trace_file *file)
@@ -883,4 +718,30 @@ void trace_file_destroy(struct trace_file *file)
     free(file->events);
     free(file->tracks);
     free(file);
+}
+
+uint32_t trace_file_track(struct trace_file *file, const char *process, const char *thread)
+{
+    for (size_t i = file->track_count; i-- > 0;) {
+        if (file->tracks[i].process == process && file->tracks[i].thread == thread) {
+            return (uint32_t)i;
+        }
+    }
+    if (file->track_count == file->track_capacity) {
+        file->track_capacity = file->track_capacity == 0 ? 16 : file->track_capacity * 2;
+        file->tracks = realloc(file->tracks, file->track_capacity * sizeof *file->tracks);
+        SIM_ASSERT(file->tracks != NULL, "out of memory");
+    }
+    file->tracks[file->track_count] = (struct trace_track){ process, thread };
+    return (uint32_t)file->track_count++;
+}
+
+void trace_file_add(struct trace_file *file, const struct trace_event *event)
+{
+    if (file->event_count == file->event_capacity) {
+        file->event_capacity = file->event_capacity == 0 ? 4096 : file->event_capacity * 2;
+        file->events = realloc(file->events, file->event_capacity * sizeof *file->events);
+        SIM_ASSERT(file->events != NULL, "out of memory for %zu events", file->event_capacity);
+    }
+    file->events[file->event_count++] = *event;
 }

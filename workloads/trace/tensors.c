@@ -172,13 +172,14 @@ static bool is_nested(struct slice list)
     return list.length >= 2 && list.text[0] == '[' && list.text[1] == '[';
 }
 
-static void add_list(struct builder *b, size_t argument, struct slice dims, struct slice strides)
+static void add_list(struct builder *b, size_t argument, struct slice dims, struct slice strides,
+                     const struct type_name *type)
 {
     struct slice *d = malloc(2 * TENSORS_MAX * sizeof *d), *s = d + TENSORS_MAX;
     SIM_ASSERT(d != NULL, "out of memory");
     size_t count = split(dims, d, TENSORS_MAX), stride_count = split(strides, s, TENSORS_MAX);
     for (size_t i = 0; i < count; i++) {
-        add_tensor(b, argument, i, d[i], i < stride_count ? s[i] : (struct slice){ NULL, 0 }, NULL);
+        add_tensor(b, argument, i, d[i], i < stride_count ? s[i] : (struct slice){ NULL, 0 }, type);
     }
     free(d);
 }
@@ -193,7 +194,9 @@ static void add_argument(struct builder *b, size_t argument, struct slice dims, 
     if (is_nested(dims) || (type.length >= 10 && strncmp(type.text, "TensorList", 10) == 0)) {
         out->is_list = true;
         if (is_nested(dims)) {
-            add_list(b, argument, dims, strides);
+            /* "TensorList(float)" is ours, from an execution trace; the profiler does not say of what */
+            const char *inside = type.length > 12 && type.text[10] == '(' ? type.text + 11 : NULL;
+            add_list(b, argument, dims, strides, inside == NULL ? NULL : type_of(inside, type.length - 12));
         }
     } else if (known != NULL || (!has_types && dims.length > 2)) {
         add_tensor(b, argument, 0, dims, strides, known);
@@ -240,6 +243,120 @@ const struct operator_tensors *operator_tensors_parse(struct arena *arena,
     }
     free(b);
     return out;
+}
+
+/* ---- arguments of an execution trace ---------------------------------------------------------------------------- */
+
+struct text_out {
+    char *bytes;
+    size_t length, capacity;
+};
+
+static void put(struct text_out *out, const char *bytes, size_t length)
+{
+    if (out->length + length > out->capacity) {
+        out->capacity = 2 * (out->length + length) + 256;
+        out->bytes = realloc(out->bytes, out->capacity);
+        SIM_ASSERT(out->bytes != NULL, "out of memory");
+    }
+    memcpy(out->bytes + out->length, bytes, length);
+    out->length += length;
+}
+
+static void put_text(struct text_out *out, const char *text)
+{
+    put(out, text, strlen(text));
+}
+
+/* Without blanks outside of quotes; single quotes, which some writers use, become double. */
+static char *normalised(const char *text)
+{
+    char *copy = strdup(text == NULL ? "" : text), *to = copy, quote = 0;
+    SIM_ASSERT(copy != NULL, "out of memory");
+    for (const char *at = copy; *at != '\0'; at++) {
+        if (quote == 0 && (*at == ' ' || *at == '\n' || *at == '\t')) {
+            continue;
+        }
+        if (quote == 0 && (*at == '"' || *at == '\'')) {
+            quote = *at;
+            *to++ = '"';
+        } else if (*at == quote) {
+            quote = 0;
+            *to++ = '"';
+        } else {
+            *to++ = *at;
+        }
+    }
+    *to = '\0';
+    return copy;
+}
+
+/* "Tensor(float)" -> float; lists of tensors -> TensorList; the rest is no tensor. */
+static bool put_type(struct text_out *out, struct slice type)
+{
+    bool tensor = type.length > 8 && strncmp(type.text, "Tensor(", 7) == 0;
+    bool list = type.length > 19 && strncmp(type.text, "GenericList[Tensor(", 19) == 0;
+    put_text(out, "\"");
+    if (tensor && strncmp(type.text + 7, "nullptr", 7) != 0) {
+        put(out, type.text + 7, type.length - 8);
+    } else if (list) {
+        put_text(out, "TensorList");
+        const char *end = memchr(type.text + 19, ')', type.length - 19);
+        put(out, "(", 1);
+        put(out, type.text + 19, end == NULL ? 0 : (size_t)(end - type.text - 19));
+        put(out, ")", 1);
+    } else {
+        put_text(out, tensor ? "" : "Scalar");
+    }
+    put_text(out, "\"");
+    return (tensor && strncmp(type.text + 7, "nullptr", 7) != 0) || list;
+}
+
+static void put_concrete(struct text_out *out, struct slice value, bool tensor)
+{
+    put_text(out, "\"");
+    struct slice bare = unquoted(value);
+    for (size_t i = 0; !tensor && i < bare.length; i++) {
+        if (bare.text[i] != '"' && bare.text[i] != '\\') {
+            put(out, bare.text + i, 1);
+        }
+        if (bare.text[i] == ',' && bare.text[0] == '[') {
+            put_text(out, " "); /* as the profiler writes lists */
+        }
+    }
+    put_text(out, "\"");
+}
+
+const struct trace_operator_args *operator_args_from_lists(struct arena *arena, const char *values, const char *shapes,
+                                                           const char *types, const char *strides)
+{
+    char *texts[4] = { normalised(values), normalised(shapes), normalised(types), normalised(strides) };
+    struct slice lists[4][ARGUMENTS_MAX];
+    size_t counts[4];
+    for (size_t k = 0; k < 4; k++) {
+        counts[k] = split(whole(texts[k]), lists[k], ARGUMENTS_MAX);
+    }
+    struct trace_operator_args *args = arena_alloc(arena, sizeof *args);
+    struct text_out out[4] = { { 0 } }; /* dims, types, strides, concrete */
+    for (size_t i = 0; i < counts[1]; i++) {
+        for (size_t k = 0; k < 4; k++) {
+            put_text(&out[k], i == 0 ? "[" : ",");
+        }
+        bool tensor = put_type(&out[1], i < counts[2] ? unquoted(lists[2][i]) : (struct slice){ "", 0 });
+        bool strided = tensor && i < counts[3];
+        put(&out[0], tensor ? lists[1][i].text : "[]", tensor ? lists[1][i].length : 2);
+        put(&out[2], strided ? lists[3][i].text : "[]", strided ? lists[3][i].length : 2);
+        put_concrete(&out[3], i < counts[0] ? lists[0][i] : (struct slice){ "", 0 }, tensor);
+    }
+    const char **fields[4] = { &args->dims, &args->types, &args->strides, &args->concrete };
+    for (size_t k = 0; k < 4; k++) {
+        put_text(&out[k], counts[1] == 0 ? "[]" : "]");
+        bool given = k != 2 || counts[3] > 0;
+        *fields[k] = given ? arena_intern(arena, out[k].bytes, out[k].length) : NULL;
+        free(out[k].bytes);
+        free(texts[k]);
+    }
+    return args;
 }
 
 double tensor_elements(const struct trace_tensor *tensor)

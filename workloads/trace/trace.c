@@ -1,6 +1,7 @@
 /* trace_read: rank files -> one graph. Files are read, joined and let go one after another, so that only the graph and one
  * file's events are held. */
 #include "workloads/trace/kineto.h"
+#include "workloads/trace/rank_files_internal.h"
 #include "workloads/trace/trace_internal.h"
 #include <math.h>
 #include <stdarg.h>
@@ -9,12 +10,14 @@
 #include <string.h>
 
 #define OPERATORS_MAX 64      /* around one launch */
+#define WORLD_ASSUMED 8       /* ranks of a run whose files do not say: one node of today's machines */
 #define OVERLAP_SLACK_NS 1000 /* time stamps of neighbours on a stream overlap by less in sound recordings */
 
 /* One rank on its way into the graph. */
 struct rank_builder {
     struct graph *graph;
     struct host_step *step;
+    size_t first_node;     /* of this rank in the graph */
     struct arena *scratch; /* parsed operator arguments; lives as long as the rank's file */
     uint32_t rank;         /* index in order of reading */
     char label[32];        /* "" or "rank 3: ", before each note */
@@ -401,6 +404,9 @@ static void note_reading(struct rank_builder *b)
     if (file->damage[0] != '\0') {
         note(b, "recovered: %s; all %zu events before it are used", file->damage, file->list_event_count);
     }
+    if (file->odd_numbers[0] != '\0') {
+        note(b, "%s", file->odd_numbers);
+    }
     if (file->rank < 0) {
         note(b, "the file does not say its rank: taken as rank %u", b->graph->ranks[b->rank].rank_id);
     }
@@ -412,6 +418,16 @@ static void note_reading(struct rank_builder *b)
         note(b, "%zu event%s left out: no complete slice (begin without end, or no time)",
              file->incomplete_count, plural(file->incomplete_count));
     }
+}
+
+/* Of an execution trace: its clock only orders. */
+static void forget_times(struct rank_builder *b, struct graph_rank *out)
+{
+    for (size_t i = b->first_node; i < b->graph->node_count; i++) {
+        b->graph->nodes[i].traced_start_us = -1;
+        b->graph->nodes[i].traced_us = 0;
+    }
+    out->traced_step_us = out->traced_busy_us = out->traced_kernel_us = 0;
 }
 
 static void note_step(struct rank_builder *b, const struct graph_rank *rank)
@@ -459,7 +475,10 @@ static void note_step(struct rank_builder *b, const struct graph_rank *rank)
 static void note_device(struct rank_builder *b)
 {
     double all = b->recognised_us + b->by_bytes_us + b->replayed_us;
-    if (all > 0) {
+    if (b->step->file->synthetic) {
+        note(b, "recognised: %zu kernels; by their tensors' bytes: %zu; with neither, so at 0 us: %zu", b->recognised_count,
+             b->by_bytes_count, b->replayed_count);
+    } else if (all > 0) {
         note(b,
              "recognised: %zu kernels, %.1f%% of kernel time; by their tensors' bytes: %zu, %.1f%%; replayed "
              "at traced time: %zu, %.1f%%",
@@ -488,7 +507,8 @@ static void build_rank(struct graph *graph, uint32_t rank, struct host_step *ste
                        bool labelled)
 {
     struct rank_builder b = {
-        .graph = graph, .step = step, .rank = rank, .scratch = arena_create(), .host_clock_ns = step->start_ns
+        .graph = graph, .step = step, .rank = rank, .first_node = graph->node_count, .scratch = arena_create(),
+        .host_clock_ns = step->start_ns
     };
     struct graph_rank *out = &graph->ranks[rank];
     if (labelled) {
@@ -512,8 +532,12 @@ static void build_rank(struct graph *graph, uint32_t rank, struct host_step *ste
         add_item(&b, i);
     }
     note_reading(&b);
-    measure_device(&b, out);
-    note_step(&b, out);
+    if (step->file->synthetic) {
+        forget_times(&b, out);
+    } else {
+        measure_device(&b, out);
+        note_step(&b, out);
+    }
     note_device(&b);
     free(b.node_of_item);
     arena_destroy(b.scratch);
@@ -525,15 +549,24 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-static enum sim_status take_identity(struct graph *graph, const struct trace_file *file,
-                                     const char *const *paths, uint32_t index, struct sim_error *error)
+/* What a file says of its place in the run; -1 where it does not. */
+struct identity {
+    const char *path;
+    int64_t rank, world_size;
+    const char *device_title;
+};
+
+/* Where the file does not say its rank, its name may; a file alone is rank 0. */
+static enum sim_status take_identity(struct graph *graph, const struct identity *file, const struct rank_files *files,
+                                     uint32_t index, struct sim_error *error)
 {
-    uint32_t rank_id = file->rank < 0 ? 0 : (uint32_t)file->rank;
+    int64_t named = rank_files_count(files) > 1 ? input_rank_of_name(file->path) : -1;
+    uint32_t rank_id = file->rank >= 0 ? (uint32_t)file->rank : named >= 0 ? (uint32_t)named : 0;
     for (uint32_t i = 0; i < index; i++) {
         if (graph->ranks[i].rank_id == rank_id) {
             return sim_fail(error, SIM_BAD_TRACE, "%s and %s are both rank %u%s: give one file a rank",
-                            paths[i], paths[index], rank_id,
-                            file->rank < 0 ? " (no rank in distributedInfo)" : "");
+                            rank_files_path(files, i), file->path, rank_id,
+                            file->rank < 0 ? " (no rank in distributedInfo, nor in the name)" : "");
         }
     }
     graph->ranks[index].rank_id = rank_id;
@@ -541,7 +574,7 @@ static enum sim_status take_identity(struct graph *graph, const struct trace_fil
         graph->world_size != (uint32_t)file->world_size) {
         return sim_fail(error, SIM_BAD_TRACE,
                         "%s is of a run of %lld ranks, %s of one of %u: files of one run are wanted",
-                        paths[index], (long long)file->world_size, paths[0], graph->world_size);
+                        file->path, (long long)file->world_size, rank_files_path(files, 0), graph->world_size);
     }
     if (file->world_size > 0) {
         graph->world_size = (uint32_t)file->world_size;
@@ -549,32 +582,102 @@ static enum sim_status take_identity(struct graph *graph, const struct trace_fil
     if (index == 0) {
         snprintf(graph->device_title, sizeof graph->device_title, "%s", file->device_title);
     } else if (strcmp(graph->device_title, file->device_title) != 0) {
-        graph_note(graph, "%.60s names its device '%.40s', %.60s '%.40s'", base_name(paths[index]),
-                   file->device_title, base_name(paths[0]), graph->device_title);
+        graph_note(graph, "%.60s names its device '%.40s', %.60s '%.40s'", base_name(file->path),
+                   file->device_title, base_name(rank_files_path(files, 0)), graph->device_title);
     }
     return SIM_OK;
 }
 
-static enum sim_status read_one(struct graph *graph, const char *const *paths, size_t path_count,
-                                uint32_t index, const struct trace_options *options, struct sim_error *error)
+static void note_join(struct graph *graph, const struct rank_input *input, const char *label)
 {
-    struct trace_file *file;
-    enum sim_status status = trace_file_read(paths[index], &file, error);
+    if (input->execution_path != NULL) {
+        graph_note(graph, "%sexecution trace %.60s (schema %s) joined: %zu of %zu operators without arguments got theirs",
+                   label, base_name(input->execution_path), input->schema, input->joined, input->considered);
+    } else if (input->kind == INPUT_EXECUTION_TRACE) {
+        graph_note(graph, "%sexecution trace (schema %s): it has no kernels and no times; one kernel is taken for each operator "
+                          "that nothing below launches for", label, input->schema);
+    }
+}
+
+static bool has_collectives(const struct chakra_file *file)
+{
+    for (size_t i = 0; i < file->node_count; i++) {
+        if (file->nodes[i].type == CHAKRA_COLLECTIVE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum sim_status add_chakra(struct graph *graph, struct rank_input *input, const struct rank_files *files, uint32_t index,
+                                  struct sim_error *error)
+{
+    const struct chakra_file *file = input->chakra;
+    const struct identity identity = { input->path, index == 0 && rank_files_count(files) == 1 ? input_rank_of_name(input->path) : -1,
+                                       file->world_size, "" };
+    enum sim_status status = take_identity(graph, &identity, files, index, error);
     if (status != SIM_OK) {
         return status;
     }
+    char label[32] = "";
+    if (rank_files_count(files) > 1) {
+        snprintf(label, sizeof label, "rank %u: ", graph->ranks[index].rank_id);
+    }
+    uint32_t world = graph->world_size;
+    if (world == 0) {
+        world = rank_files_count(files) > 1 ? (uint32_t)rank_files_count(files) : WORLD_ASSUMED;
+        if (rank_files_count(files) == 1 && has_collectives(file)) {
+            graph_note(graph, "the file does not say how many ranks the run has: %u assumed", world);
+        }
+        graph->world_size = has_collectives(file) ? world : 0;
+    }
+    graph->steps_in_trace = 1;
+    graph->ideal_issue = true;
+    return chakra_build(file, graph, index, world, label, error);
+}
+
+static enum sim_status add_trace(struct graph *graph, struct rank_input *input, const struct rank_files *files, uint32_t index,
+                                 const struct trace_options *options, struct sim_error *error)
+{
+    struct trace_file *file = input->trace;
+    bool labelled = rank_files_count(files) > 1;
     struct host_step *step = NULL;
-    status = take_identity(graph, file, paths, index, error);
+    if (file->synthetic && file->world_size < 0 && graph->world_size == 0) {
+        file->world_size = labelled ? (int64_t)rank_files_count(files) : WORLD_ASSUMED;
+        if (!labelled) {
+            graph_note(graph, "the file does not say how many ranks the run has: %d assumed", WORLD_ASSUMED);
+        }
+    }
+    const struct identity identity = { input->path, file->rank, file->world_size, file->device_title };
+    enum sim_status status = take_identity(graph, &identity, files, index, error);
     if (status == SIM_OK) {
         status = host_step_create(file, options->step, &step, error);
     }
     if (status == SIM_OK) {
-        build_rank(graph, index, step, options->keep_host_times, path_count > 1);
+        build_rank(graph, index, step, options->keep_host_times, labelled);
         double steps = step->steps_found > 0 ? (double)step->steps_found : 1;
         graph->steps_in_trace = index == 0 || steps < graph->steps_in_trace ? steps : graph->steps_in_trace;
+        char label[32] = "";
+        if (labelled) {
+            snprintf(label, sizeof label, "rank %u: ", graph->ranks[index].rank_id);
+        }
+        note_join(graph, input, label);
     }
     host_step_destroy(step);
-    trace_file_destroy(file);
+    return status;
+}
+
+static enum sim_status read_one(struct graph *graph, struct rank_files *files, uint32_t index,
+                                const struct trace_options *options, struct sim_error *error)
+{
+    struct rank_input *input;
+    enum sim_status status = rank_files_take(files, index, &input, error);
+    if (status == SIM_OK && input->chakra != NULL) {
+        status = add_chakra(graph, input, files, index, error);
+    } else if (status == SIM_OK) {
+        status = add_trace(graph, input, files, index, options, error);
+    }
+    rank_files_release(files, index);
     return status;
 }
 
@@ -598,32 +701,40 @@ static void sort_ranks(struct graph *graph)
     free(place);
 }
 
+static void finish_ranks(struct graph *graph)
+{
+    for (uint32_t i = 0; i < graph->rank_count; i++) {
+        graph->traced_step_us = fmax(graph->traced_step_us, graph->ranks[i].traced_step_us);
+        uint32_t least = graph->ranks[i].rank_id + 1;
+        graph->world_size = graph->world_size < least ? least : graph->world_size;
+    }
+    graph->world_size = graph->world_size < graph->rank_count ? graph->rank_count : graph->world_size;
+    sort_ranks(graph);
+    collectives_join(graph);
+}
+
 enum sim_status trace_read(const char *const *paths, size_t path_count, const struct trace_options *options,
                            struct graph **out, struct sim_error *error)
 {
     *out = NULL;
-    if (path_count == 0) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "no trace file given");
+    struct rank_files *files;
+    enum sim_status status = rank_files_open(paths, path_count, &files, error);
+    if (status != SIM_OK) {
+        return status;
     }
-    struct graph *graph = graph_create(base_name(paths[0]));
-    if (path_count > 1) {
-        snprintf(graph->source, sizeof graph->source, "%.200s and %zu more", base_name(paths[0]),
-                 path_count - 1);
+    size_t count = rank_files_count(files);
+    struct graph *graph = graph_create(base_name(rank_files_path(files, 0)));
+    if (count > 1) {
+        snprintf(graph->source, sizeof graph->source, "%.200s and %zu more", base_name(rank_files_path(files, 0)),
+                 count - 1);
     }
-    graph_add_ranks(graph, (uint32_t)path_count);
-    enum sim_status status = SIM_OK;
-    for (uint32_t i = 0; i < path_count && status == SIM_OK; i++) {
-        status = read_one(graph, paths, path_count, i, options, error);
+    graph_add_ranks(graph, (uint32_t)count);
+    for (uint32_t i = 0; i < count && status == SIM_OK; i++) {
+        status = read_one(graph, files, i, options, error);
     }
+    rank_files_close(files);
     if (status == SIM_OK) {
-        for (uint32_t i = 0; i < graph->rank_count; i++) {
-            graph->traced_step_us = fmax(graph->traced_step_us, graph->ranks[i].traced_step_us);
-            uint32_t least = graph->ranks[i].rank_id + 1;
-            graph->world_size = graph->world_size < least ? least : graph->world_size;
-        }
-        graph->world_size = graph->world_size < graph->rank_count ? graph->rank_count : graph->world_size;
-        sort_ranks(graph);
-        collectives_join(graph);
+        finish_ranks(graph);
         status = graph_check(graph, error);
     }
     if (status != SIM_OK) {

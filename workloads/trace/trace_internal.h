@@ -1,6 +1,9 @@
 /* What the files of workloads/trace share: the events that are kept of one trace file and the steps from them to a graph.
  *
- *   kineto_reader.c   file -> struct trace_file: events and header, one pass, nothing joined
+ *   kineto_reader.c   file -> struct trace_file: events and header, one pass, nothing joined (input_internal.h: below it)
+ *   rocprof.c         the same from rocprofv3 JSON
+ *   execution_trace.c PyTorch execution trace -> its operators; joined to a trace_file, or a graph of its own
+ *   chakra.c          Chakra nodes, protobuf or JSON -> graph
  *   host_calls.c      one step of it -> struct host_step: operators nested, calls classified, device events joined
  *   stream_waits.c    which event waits order which streams
  *   collectives.c     what a collective is, and the ranks of a run joined
@@ -82,13 +85,60 @@ struct trace_file {
     const char *impossible_name; /* the first of them */
     size_t incomplete_count;     /* kept categories, left out: begin without end, or no time stamp */
     char damage[160];            /* "": none; else where the JSON breaks after its complete event list */
+    char odd_numbers[160];       /* "": none; else how many bare inf and nan, and where the first */
+    bool device_only;            /* a kind of file that records no host side, and no operators */
+    bool synthetic;              /* of an execution trace: times only order, kernels are guessed from operators */
+    size_t event_capacity, track_capacity;
 };
+
+/* An empty one to fill; path borrowed. */
+struct trace_file *trace_file_create(const char *path);
+void trace_file_add(struct trace_file *file, const struct trace_event *event);
+uint32_t trace_file_track(struct trace_file *file, const char *process, const char *thread); /* both interned */
 
 /* Read one file. Memory: 64 bytes an event kept, its distinct texts, one 256 KiB buffer.
  * Errors: SIM_BAD_FILE (missing, not readable, compressed data cut short or damaged), SIM_BAD_TRACE (not JSON with line
  * and token, nested too deep, no traceEvents). */
 enum sim_status trace_file_read(const char *path, struct trace_file **out, struct sim_error *error);
+/* The same from rocprofv3 JSON: dispatches and copies of every GPU of the process; no host side. */
+enum sim_status rocprof_file_read(const char *path, struct trace_file **out, struct sim_error *error);
 void trace_file_destroy(struct trace_file *file); /* NULL is allowed */
+
+/* ---- execution traces ------------------------------------------------------------------------------------------- */
+
+struct execution_node {
+    uint64_t id, parent;
+    const char *name;
+    const struct trace_operator_args *args; /* with the collective of record_param_comms */
+    int64_t thread;
+    bool has_schema; /* a registered operator */
+    bool on_device;  /* some tensor of it is in device memory */
+    bool is_view;    /* its results share memory with an argument and it does not write */
+    bool waits;      /* record_param_comms of a wait or set-up: no collective */
+};
+
+struct execution_trace {
+    struct arena *arena;
+    const char *path; /* borrowed */
+    char schema[40], odd_numbers[160];
+    size_t node_count, node_capacity;
+    struct execution_node *nodes; /* by id: an operator before what it calls */
+    size_t orphan_count;          /* nodes whose parent is no earlier node: taken as outermost */
+};
+
+/* Errors: as trace_file_read; a node without an id. */
+enum sim_status execution_trace_read(const char *path, struct execution_trace **out, struct sim_error *error);
+void execution_trace_destroy(struct execution_trace *trace); /* NULL is allowed */
+
+/* Give the operators of a profiler trace of the same run the arguments that it did not record: the n-th operator of a name
+ * is the n-th node of it, where both have as many and no shapes contradict. Returns how many got arguments; *considered:
+ * operators that lacked them. Texts move to the file's arena. */
+size_t execution_trace_join(const struct execution_trace *trace, struct trace_file *file, size_t *considered);
+
+/* Alone: a trace_file of its operators in order, each that launches (device tensors, no view, nothing below that launches)
+ * with one kernel named after it, of no duration. Times only order. */
+enum sim_status execution_trace_synthesise(const struct execution_trace *trace, struct trace_file **out,
+                                           struct sim_error *error);
 
 /* ---- one step of a file ---------------------------------------------------------------------------------------- */
 
@@ -158,6 +208,8 @@ void stream_waits_resolve(struct host_step *step);
 /* ---- collectives ----------------------------------------------------------------------------------------------- */
 
 bool collective_is(const struct trace_event *event);
+/* Of a name that a framework or library gave it; NULL unknown. */
+const char *collective_kind_of(const char *text);
 /* The collective of a device item; owned by the graph. `name` receives what the trace calls it. Sequence is not set. */
 struct graph_collective *collective_of(const struct host_step *step, const struct device_item *item,
                                        int64_t world_size, struct graph *graph, const char **name);
@@ -195,6 +247,10 @@ struct operator_tensors {
 /* Parse, in the given arena; never fails: what cannot be read is absent. */
 const struct operator_tensors *operator_tensors_parse(struct arena *arena,
                                                       const struct trace_operator_args *args);
+/* The same from an execution trace's lists, as JSON text: values [..], shapes [[8192,128],[]], types ["Tensor(float)",
+ * "Int"], strides like the shapes (NULL: none). Texts in `arena`. */
+const struct trace_operator_args *operator_args_from_lists(struct arena *arena, const char *values, const char *shapes,
+                                                           const char *types, const char *strides);
 double tensor_elements(const struct trace_tensor *tensor);
 double tensor_bytes(
     const struct trace_tensor *tensor); /* elements that are distinct: strides of 0 count once */
