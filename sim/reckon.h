@@ -128,6 +128,7 @@ struct reckon_predict_request {
     double batch;  /* examples per GPU and step; 0: unknown */
     double step_ms; /* measured on the recorded device, 0: unknown; mode model only names it in the answer */
     bool traced_host_times; /* the trace's own host times instead of the host profile's */
+    bool refuse_unrecognised; /* no step time (NAN) where the input's verdict is that not enough is understood */
 };
 
 enum reckon_priced {
@@ -153,7 +154,22 @@ struct reckon_category {
     double ms, count;
 };
 
+/* The verdict on a recorded input. Shares are of its GPU time (traced; predicted where nothing was timed). */
+#define RECKON_UNDERSTOOD_SHARE 0.5 /* of the GPU time, not only replayed: below it a step time means little on another device */
+struct reckon_input {
+    bool known; /* false: a described step */
+    uint32_t ranks, world_size, streams; /* streams: most of a rank */
+    double steps;
+    size_t gpu_events, untimed_count; /* of the step; untimed: replayed kernels that have no time */
+    double traced_step_ms, traced_busy_ms, traced_kernel_ms; /* busy: union over streams; kernel: sum; means over the ranks */
+    double program_share, fabric_share, bytes_share, replayed_share;
+    double host_inflation; /* traced host time over the host profile's; NAN unknown */
+    bool host_inflated, enough; /* enough: see RECKON_UNDERSTOOD_SHARE */
+    char verdict[240];
+};
+
 struct reckon_prediction {
+    struct reckon_input input;
     char device[32], node[32], host[32], source[256];
     char mode[16];
     uint32_t gpus;

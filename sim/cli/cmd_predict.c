@@ -17,12 +17,14 @@ enum {
     OPTION_KERNELS,
     OPTION_TOP,
     OPTION_SET,
+    OPTION_FORCE,
     OPTION_LATER
 };
 
 static const char doc[] =
-    "How long a training step takes on other devices. INPUT is a profiler (Kineto) file, plain or gzip (give the files "
-    "of all ranks together), or one model description (workloads/models). Steps are taken as queued back to back.\v"
+    "How long a training step takes on other devices. INPUT is a profiler (Kineto) trace, a PyTorch execution "
+    "trace, a Chakra trace (protobuf or JSON) or rocprofv3 JSON, plain, gzip or zstd (give the files of all ranks together, or "
+    "their folder), or one model description (workloads/models). Steps are taken as queued back to back.\v"
     "Examples:\n  reckon predict dlrm.kineto.json.gz --device mi350x,b200,h200 --batch 8192\n"
     "  reckon predict workloads/models/gpt13b.json --device b200 --set batch=16 --set checkpoint=0.5";
 
@@ -35,6 +37,7 @@ static const struct argp_option options[] = {
     { "step-ms", OPTION_STEP_MS, "X", 0, "measured step of the recorded run, to be named in the output", 1 },
     { "traced-host", OPTION_TRACED_HOST, NULL, 0,
       "host operators at their traced times, which a profiler inflates, instead of the host profile's", 1 },
+    { "force", OPTION_FORCE, NULL, 0, "a step time even where less than half of the trace's GPU time is understood", 1 },
     { "kernels", OPTION_KERNELS, NULL, 0, "list every kernel: traced against predicted time", 1 },
     { "top", OPTION_TOP, "N", 0, "kernels in the table (default 15)", 1 },
     { "set", OPTION_SET, "k=v", 0, "change a trace: batch (recorded at --batch), dimV=batch|fixed; or a model: batch, sequence, layers, heads, width, rows, dim, skew, precision, optimizer, "
@@ -74,6 +77,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_TRACED_HOST: arguments->request.traced_host_times = true; return 0;
     case OPTION_SET: arguments->settings[arguments->setting_count++] = argument; return 0;
+    case OPTION_FORCE: arguments->request.refuse_unrecognised = false; return 0;
     case OPTION_KERNELS: arguments->print.all_kernels = true; return 0;
     case OPTION_TOP:
         arguments->print.top = (size_t)cli_integer(common, "--top", argument, 0, 100000);
@@ -116,7 +120,7 @@ static enum sim_status add_doubts(struct arguments *arguments, struct reckon *re
 {
     size_t count = arguments->common.device_count;
     for (size_t i = 0; i < count; i++) {
-        if (predictions[i]->fits_known && !predictions[i]->fits) {
+        if (isnan(predictions[i]->step_ms)) {
             return SIM_OK; /* no time, no doubt about it */
         }
     }
@@ -173,6 +177,22 @@ static enum sim_status read_input(struct arguments *arguments, struct reckon *re
     return status == SIM_OK && arguments->setting_count > 0 ? rewrite_trace(arguments, reckon, graph, error) : status;
 }
 
+/* Too little of a trace understood: all but the step time is answered, and exit code 2. */
+static int report_not_understood(const struct arguments *arguments, struct reckon_prediction *const *predictions,
+                                 size_t count)
+{
+    int code = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct reckon_input *input = &predictions[i]->input;
+        if (input->known && !input->enough && arguments->request.refuse_unrecognised) {
+            fprintf(stderr, "%s: no step time on %s: %s (--force gives one)\n", arguments->common.command,
+                    predictions[i]->device, input->verdict);
+            code = 2;
+        }
+    }
+    return code;
+}
+
 /* A step that does not fit is answered (fits: false, no times), said on standard error, and exit code 2. */
 static int report_unfit(const struct arguments *arguments, struct reckon_prediction *const *predictions, size_t count)
 {
@@ -223,6 +243,7 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
     }
     reckon_doubts_free(doubts);
     code = code == 0 ? report_unfit(arguments, predictions, count) : code;
+    code = code == 0 ? report_not_understood(arguments, predictions, count) : code;
     for (size_t i = 0; i < count; i++) {
         reckon_prediction_free(predictions[i]);
     }
@@ -235,6 +256,7 @@ int cmd_predict(int argc, char **argv)
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "INPUT...", doc, children, NULL, NULL };
     struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_intervals = true },
+                                   .request = { .refuse_unrecognised = true },
                                    .print = { .top = 15 } };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];

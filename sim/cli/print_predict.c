@@ -133,10 +133,37 @@ static void print_relative(struct reckon_prediction *const *predictions, size_t 
     putchar('\n');
 }
 
+/* The verdict on the input, before any result. */
+static void print_input(const struct reckon_input *input)
+{
+    if (!input->known) {
+        return;
+    }
+    printf("input: %s\n", input->verdict);
+    printf("  %g step%s, %u of %u rank%s, %zu GPU events on %u stream%s", input->steps, input->steps == 1 ? "" : "s",
+           input->ranks, input->world_size, input->world_size == 1 ? "" : "s", input->gpu_events, input->streams,
+           input->streams == 1 ? "" : "s");
+    if (input->traced_kernel_ms > 0) {
+        char step[32], busy[32], sum[32];
+        time_text(input->traced_step_ms, step, sizeof step);
+        time_text(input->traced_busy_ms, busy, sizeof busy);
+        time_text(input->traced_kernel_ms, sum, sizeof sum);
+        printf("; traced: step %s, GPU busy %s (union), kernel time %s (sum)", step, busy, sum);
+    }
+    printf("\n  GPU time by kernel program %.1f%%, fabric %.1f%%, tensors' bytes %.1f%%, replayed %.1f%%\n",
+           100 * input->program_share, 100 * input->fabric_share, 100 * input->bytes_share, 100 * input->replayed_share);
+    if (isfinite(input->host_inflation)) {
+        printf("  host times in the trace are %.1f times the host profile's%s\n", input->host_inflation,
+               input->host_inflated ? ": inflated by the profiler, not used" : "");
+    }
+    putchar('\n');
+}
+
 static void print_head(struct reckon_prediction *const *predictions, size_t count)
 {
     const struct reckon_prediction *first = predictions[0];
     printf("%s, %u GPU%s, mode %s\n\n", first->source, first->gpus, first->gpus == 1 ? "" : "s", first->mode);
+    print_input(&first->input);
     print_cells("", predictions, count, cell_device);
     print_cells("step, queued back to back", predictions, count, cell_step);
     print_relative(predictions, count);

@@ -3,6 +3,7 @@
 #include "sim/core/units.h"
 #include "sim/fabric/fabric.h"
 #include "sim/reckon.h"
+#include "sim/step/input_verdict.h"
 #include "sim/step/memory.h"
 #include "sim/step/model_route.h"
 #include "sim/step/overlap.h"
@@ -853,6 +854,25 @@ static enum sim_status check_request(const struct reckon_predict_request *reques
     return SIM_OK;
 }
 
+static void fill_input(struct prediction_build *build)
+{
+    struct reckon_prediction *prediction = build->prediction;
+    struct input_share *shares = calloc(build->graph->node_count + 1, sizeof *shares);
+    size_t count = 0;
+    SIM_ASSERT(shares != NULL, "no memory for %zu shares", build->graph->node_count);
+    for (size_t i = 0; i < build->graph->node_count; i++) {
+        if (graph_is_device(&build->graph->nodes[i])) {
+            shares[count++] = (struct input_share){ &build->graph->nodes[i], build->nodes[i].priced,
+                                                    build->nodes[i].price.us };
+        }
+    }
+    input_verdict_fill(build->graph, shares, count, build->traced_here, prediction->host_ms, &prediction->input);
+    free(shares);
+    if (build->request->refuse_unrecognised && !prediction->input.enough) {
+        prediction->step_ms = prediction->examples_per_s = NAN;
+    }
+}
+
 static enum sim_status play(struct prediction_build *build, struct sim_error *error)
 {
     enum sim_status status = price_all(build, error);
@@ -866,6 +886,9 @@ static enum sim_status play(struct prediction_build *build, struct sim_error *er
         fill_times(build);
         fill_rows(build);
         fill_shares(build);
+        if (!is_described(build->graph)) {
+            fill_input(build);
+        }
         fill_notes(build);
     }
     return status;

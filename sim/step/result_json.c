@@ -184,6 +184,27 @@ static struct json *kernels_json(const struct reckon_prediction *prediction)
     return list;
 }
 
+static struct json *input_json(const struct reckon_input *input)
+{
+    struct json *object = json_new_object();
+    json_set_string(object, "verdict", input->verdict);
+    json_set_bool(object, "enough", input->enough);
+    json_set_integer(object, "ranks", input->ranks);
+    json_set_integer(object, "world_size", input->world_size);
+    json_set_number(object, "steps", input->steps);
+    json_set_integer(object, "gpu_events", (int64_t)input->gpu_events);
+    json_set_integer(object, "streams", input->streams);
+    json_set_number(object, "traced_step_ms", input->traced_step_ms);
+    json_set_number(object, "traced_busy_ms", input->traced_busy_ms);
+    json_set_number(object, "traced_kernel_ms", input->traced_kernel_ms);
+    json_set_number(object, "program_share", input->program_share);
+    json_set_number(object, "fabric_share", input->fabric_share);
+    json_set_number(object, "bytes_share", input->bytes_share);
+    json_set_number(object, "replayed_share", input->replayed_share);
+    set_number_or_null(object, "host_inflation", input->host_inflation);
+    return object;
+}
+
 struct json *reckon_prediction_json(const struct reckon_prediction *prediction)
 {
     struct json *object = json_new_object();
@@ -211,6 +232,9 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction)
                                                                                     : "gpu");
     } else {
         json_set_null(object, "bound");
+    }
+    if (prediction->input.known) {
+        json_set(object, "input", input_json(&prediction->input));
     }
     json_set(object, "memory_gib", memory_json(prediction));
     json_set(object, "categories", categories_json(prediction));
