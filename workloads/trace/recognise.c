@@ -8,7 +8,7 @@
 
 /* Sparse before pointwise: an index kernel is often an elementwise_kernel instance. */
 static const struct recogniser_rule *const families[] = {
-    recogniser_gemm_rules,   recogniser_attention_rules, recogniser_norm_rules,
+    recogniser_table_rules,  recogniser_gemm_rules,      recogniser_attention_rules, recogniser_norm_rules,
     recogniser_sparse_rules, recogniser_pointwise_rules, recogniser_memory_rules,
 };
 
