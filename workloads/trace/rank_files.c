@@ -135,8 +135,10 @@ static size_t partner_of(const struct rank_files *files, size_t index, size_t pr
     int64_t rank = input_rank_of_name(files->inputs[index].path);
     for (size_t i = 0; i < files->path_count; i++) {
         const struct rank_input *other = &files->inputs[i];
-        bool fits = (profiles == 1 && executions == 1) || (rank >= 0 && input_rank_of_name(other->path) == rank);
-        if (other->kind == INPUT_KINETO && other->execution_path == NULL && fits) {
+        if (other->kind != INPUT_KINETO || other->execution_path != NULL) {
+            continue;
+        }
+        if ((profiles == 1 && executions == 1) || (rank >= 0 && input_rank_of_name(other->path) == rank)) {
             return i;
         }
     }

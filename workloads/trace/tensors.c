@@ -219,6 +219,9 @@ const struct operator_tensors *operator_tensors_parse(struct arena *arena,
 {
     static const struct trace_operator_args nothing;
     args = args == NULL ? &nothing : args;
+    if (args->dims == NULL && args->concrete == NULL) {
+        return arena_alloc(arena, sizeof(struct operator_tensors));
+    }
     struct builder *b = calloc(1, sizeof *b);
     SIM_ASSERT(b != NULL, "out of memory");
     struct slice dims[ARGUMENTS_MAX], types[ARGUMENTS_MAX], strides[ARGUMENTS_MAX], concrete[ARGUMENTS_MAX];

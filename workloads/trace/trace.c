@@ -599,6 +599,16 @@ static void note_join(struct graph *graph, const struct rank_input *input, const
     }
 }
 
+static bool has_synthetic_collectives(const struct trace_file *file)
+{
+    for (size_t i = 0; i < file->event_count; i++) {
+        if (collective_is(&file->events[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool has_collectives(const struct chakra_file *file)
 {
     for (size_t i = 0; i < file->node_count; i++) {
@@ -644,7 +654,7 @@ static enum sim_status add_trace(struct graph *graph, struct rank_input *input, 
     struct host_step *step = NULL;
     if (file->synthetic && file->world_size < 0 && graph->world_size == 0) {
         file->world_size = labelled ? (int64_t)rank_files_count(files) : WORLD_ASSUMED;
-        if (!labelled) {
+        if (!labelled && has_synthetic_collectives(file)) {
             graph_note(graph, "the file does not say how many ranks the run has: %d assumed", WORLD_ASSUMED);
         }
     }
