@@ -129,6 +129,11 @@ struct reckon_predict_request {
     double step_ms; /* measured on the recorded device, 0: unknown; mode model only names it in the answer */
     bool traced_host_times; /* the trace's own host times instead of the host profile's */
     bool refuse_unrecognised; /* no step time (NAN) where the input's verdict is that not enough is understood */
+    const char *fixes;  /* "NAME[@suite/kernel|@collective/KIND]+...": on every program that takes them; NULL: none. Levers of
+                           collectives are used per call where they shorten it, as a tuner would */
+    const char *inputs; /* of kernels that look rows up, where the graph does not say which: "alpha=1.2;hot_share=0.1" */
+    uint64_t window_requests; /* line requests of a kernel simulated before extrapolating; 0: 100,000, and five times that for
+                                 kernels whose sampling error weighs in the step */
 };
 
 enum reckon_priced {
@@ -176,6 +181,7 @@ struct reckon_prediction {
     double step_ms, step_ms_low, step_ms_high;    /* low and high NAN until an uncertainty run */
     double examples_per_s;                        /* NAN without a batch */
     double gpu_busy_ms, host_ms, exposed_comm_ms; /* means over the ranks */
+    double board_watts, core_mhz; /* board power on average over the step, core clock while busy; means over the ranks */
     double recognised_fraction; /* of predicted GPU time, by programs and the fabric model */
     bool fits_known, fits; /* when it is known not to fit there is no step: times are NAN, no kernels */
     double capacity_gib;
@@ -196,12 +202,50 @@ struct reckon_prediction {
     struct reckon_notes notes;
 };
 
-/* Errors: SIM_UNSUPPORTED for what is not modelled yet (anchored mode, another GPU count than recorded). */
+/* Errors: SIM_UNSUPPORTED for what is not modelled yet (anchored mode, another GPU count than recorded); SIM_UNKNOWN_NAME for an
+ * unknown fix, SIM_BAD_ARGUMENT for one that no program of the step takes. */
 enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device *device,
                                const struct reckon_predict_request *request, struct reckon_prediction **out,
                                struct sim_error *error);
 void reckon_prediction_free(struct reckon_prediction *prediction); /* NULL is allowed */
 struct json *reckon_prediction_json(const struct reckon_prediction *prediction);
+
+/* ---- what-if: one point of a study. A point changes an input that was read once, then prices all of it again. */
+
+struct reckon_input; /* opaque: a model description, or the traces of one run */
+
+/* batch: examples per GPU that a trace was recorded at, 0: unknown (then its batch cannot be changed). Errors: as
+ * reckon_graph_read, as reckon_graph_describe. */
+enum sim_status reckon_input_open(struct reckon *reckon, const char *const *paths, size_t path_count, double batch,
+                                  struct reckon_input **out, struct sim_error *error);
+void reckon_input_close(struct reckon_input *input); /* NULL is allowed */
+bool reckon_input_is_model(const struct reckon_input *input);
+uint32_t reckon_input_gpus(const struct reckon_input *input); /* as described, or the ranks of the recorded run */
+double reckon_input_batch(const struct reckon_input *input);  /* per GPU; 0: unknown */
+
+struct reckon_point_request {
+    const char *const *settings; /* "key=value" in the order in which they are made: of a model what reckon_graph_describe takes;
+                                    of a trace batch, dimV, skew, hot_share. "fix=A+B" of either */
+    size_t setting_count;
+    uint64_t window_requests; /* as reckon_predict_request's */
+};
+
+/* Errors: as reckon_graph_describe, reckon_graph_rewrite and reckon_predict. A point that does not fit is an answer with
+ * fits false. */
+enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *device, const struct reckon_input *input,
+                             const struct reckon_point_request *request, struct reckon_prediction **out,
+                             struct sim_error *error);
+
+/* Share what is priced with other processes: with those forked from now on (path NULL), or with all that map the same file,
+ * which the caller removes. `capacity` prices at most (all say the same), beyond it each goes its own way. Call it before
+ * the first prediction. An answer never depends on who priced what. SIM_NO_MEMORY, SIM_BAD_FILE. */
+enum sim_status reckon_share_prices(struct reckon *reckon, const char *path, size_t capacity, struct sim_error *error);
+
+struct reckon_memo_counts {
+    uint64_t asked; /* prices of distinct kernels that predictions asked for, each prediction counted anew */
+    uint64_t found; /* of these, had already: by this session or one it shares with */
+};
+struct reckon_memo_counts reckon_memo(const struct reckon *reckon);
 
 /* ---- doubt: the same answer at quasi-random sets of the values that were not measured, each within its own low..high, times
  * the error that the model itself makes on rows it was not fitted to (sim/step/doubt_values.h) */

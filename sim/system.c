@@ -3,6 +3,7 @@
 #include "sim/core/data_path.h"
 #include "sim/reckon.h"
 #include "sim/step/parallel.h"
+#include "sim/step/price_board.h"
 #include "sim/step/session.h"
 #include <math.h>
 #include <stdio.h>
@@ -28,8 +29,21 @@ void reckon_destroy(struct reckon *reckon)
 {
     if (reckon != NULL) {
         price_memo_destroy(reckon->memo);
+        price_board_close(reckon->board);
         free(reckon);
     }
+}
+
+enum sim_status reckon_share_prices(struct reckon *reckon, const char *path, size_t capacity, struct sim_error *error)
+{
+    price_board_close(reckon->board);
+    reckon->board = NULL;
+    return price_board_open(path, capacity, &reckon->board, error);
+}
+
+struct reckon_memo_counts reckon_memo(const struct reckon *reckon)
+{
+    return reckon->counts;
 }
 
 static enum sim_status device_read(const char *name, const char *node_name, struct reckon_device *device,

@@ -18,6 +18,7 @@ enum {
     OPTION_TOP,
     OPTION_SET,
     OPTION_FORCE,
+    OPTION_FIX,
     OPTION_LATER
 };
 
@@ -40,9 +41,9 @@ static const struct argp_option options[] = {
     { "force", OPTION_FORCE, NULL, 0, "a step time even where less than half of the trace's GPU time is understood", 1 },
     { "kernels", OPTION_KERNELS, NULL, 0, "list every kernel: traced against predicted time", 1 },
     { "top", OPTION_TOP, "N", 0, "kernels in the table (default 15)", 1 },
-    { "set", OPTION_SET, "k=v", 0, "change a trace: batch (recorded at --batch), dimV=batch|fixed; or a model: batch, sequence, layers, heads, width, rows, dim, skew, precision, optimizer, "
-                                   "checkpoint, parallel, gpus, plan", 1 },
-    { "fix", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
+    { "set", OPTION_SET, "k=v", 0, "change a trace: batch (recorded at --batch), dimV=batch|fixed, skew, hot_share (of looked-up rows); or a model: batch, sequence, layers, heads, width, rows, dim, skew, precision, optimizer, "
+                                   "checkpoint, parallel, gpus, plan; or either: fix=A+B", 1 },
+    { "fix", OPTION_FIX, "F[@P]", 0, "a fix on every kernel or collective that takes it, or on program P alone (reckon advise lists them); again for more", 1 },
     { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { "perfetto", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { 0 },
@@ -54,8 +55,48 @@ struct arguments {
     const char **paths, **settings;
     size_t path_count, setting_count;
     const char *node;
+    char fixes[512], inputs[96]; /* backing of the request's */
     struct print_predict_options print;
 };
+
+static void append(const struct cli_common *common, char *text, size_t capacity, const char *between, const char *piece)
+{
+    size_t used = strlen(text);
+    if (used + strlen(piece) + strlen(between) + 1 > capacity) {
+        cli_usage_error(common, "'%.60s': too many of its kind", piece);
+    }
+    snprintf(text + used, capacity - used, "%s%s", used > 0 ? between : "", piece);
+}
+
+/* fix=A+B is a request's, not a graph's. */
+static void take_setting(struct arguments *arguments, char *setting)
+{
+    if (strncmp(setting, "fix=", 4) == 0) {
+        append(&arguments->common, arguments->fixes, sizeof arguments->fixes, "+", setting + 4);
+    } else {
+        arguments->settings[arguments->setting_count++] = setting;
+    }
+}
+
+/* skew=A and hot_share=H of a trace say which rows its kernels look up; of a model they are its tables' own. */
+static void take_inputs(struct arguments *arguments)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < arguments->setting_count; i++) {
+        const char *setting = arguments->settings[i];
+        bool skew = strncmp(setting, "skew=", 5) == 0, hot = strncmp(setting, "hot_share=", 10) == 0;
+        if (skew || hot) {
+            char pair[48];
+            double value = cli_number(&arguments->common, skew ? "--set skew" : "--set hot_share", strchr(setting, '=') + 1, 0,
+                                      skew ? 8 : 1);
+            snprintf(pair, sizeof pair, "%s=%.12g", skew ? "alpha" : "hot_share", value);
+            append(&arguments->common, arguments->inputs, sizeof arguments->inputs, ";", pair);
+        } else {
+            arguments->settings[kept++] = setting;
+        }
+    }
+    arguments->setting_count = kept;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -76,14 +117,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->request.step_ms = cli_number(common, "--step-ms", argument, 1e-6, 1e9);
         return 0;
     case OPTION_TRACED_HOST: arguments->request.traced_host_times = true; return 0;
-    case OPTION_SET: arguments->settings[arguments->setting_count++] = argument; return 0;
     case OPTION_FORCE: arguments->request.refuse_unrecognised = false; return 0;
+    case OPTION_SET: take_setting(arguments, argument); return 0;
+    case OPTION_FIX: append(common, arguments->fixes, sizeof arguments->fixes, "+", argument); return 0;
     case OPTION_KERNELS: arguments->print.all_kernels = true; return 0;
     case OPTION_TOP:
         arguments->print.top = (size_t)cli_integer(common, "--top", argument, 0, 100000);
         return 0;
     case OPTION_LATER:
-        fprintf(stderr, "%s: --fix, --html and --perfetto are not there yet\n",
+        fprintf(stderr, "%s: --html and --perfetto are not there yet\n",
                 common->command);
         exit(2);
     case ARGP_KEY_ARG: arguments->paths[arguments->path_count++] = argument; return 0;
@@ -172,6 +214,7 @@ static enum sim_status read_input(struct arguments *arguments, struct reckon *re
             return reckon_graph_describe(reckon, model, graph, error);
         }
     }
+    take_inputs(arguments);
     enum sim_status status = reckon_graph_read(reckon, arguments->paths, arguments->path_count,
                                                arguments->request.traced_host_times, graph, error);
     return status == SIM_OK && arguments->setting_count > 0 ? rewrite_trace(arguments, reckon, graph, error) : status;
@@ -220,7 +263,10 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
                                           .setting_count = arguments->setting_count,
                                           .gpus = arguments->request.gpus,
                                           .batch = arguments->request.batch };
-    if (read_input(arguments, reckon, &model, &graph, &error) != SIM_OK) {
+    enum sim_status status = read_input(arguments, reckon, &model, &graph, &error);
+    arguments->request.fixes = arguments->fixes[0] != '\0' ? arguments->fixes : NULL;
+    arguments->request.inputs = arguments->inputs[0] != '\0' ? arguments->inputs : NULL;
+    if (status != SIM_OK) {
         return cli_fail(&arguments->common, &error);
     }
     arguments->request.graph = graph;

@@ -11,6 +11,7 @@
 #include "sim/step/schedule.h"
 #include "sim/step/session.h"
 #include "sim/step/step_clock.h"
+#include "sim/step/step_fixes.h"
 #include "workloads/graph.h"
 #include "workloads/trace/kineto.h"
 #include <math.h>
@@ -32,10 +33,15 @@
 #define REFINED_REQUESTS 500000
 #define STEP_ERROR_SHARE 0.002
 
+#define CHANGED_CAPACITY 448
+
 struct node_pricing {                    /* of one device node */
     struct kernel_price_request request; /* program, or the stand-in copy of a kernel priced by bytes */
     bool has_request;
     char params[RECHOOSE_PARAMS_CAPACITY]; /* backing of request.params where they are not the node's own */
+    const char *plain;                     /* parameters without fixes and inputs */
+    char changed[CHANGED_CAPACITY];        /* backing of request.params with them */
+    bool has_fixes, has_inputs;            /* in `changed` */
     enum reckon_priced priced;
     struct step_price price;
     char limiter[24];
@@ -97,15 +103,38 @@ static bool title_is_of(const char *title, const struct chip_profile *chip)
 /* ---- kernels */
 
 /* A copy that moves the node's bytes, half in and half out: an elementwise program on the chip, ramps and all. */
-static void request_by_bytes(struct node_pricing *pricing, const struct graph_node *node)
+static void request_by_bytes(struct node_pricing *pricing, const struct graph_node *node, uint64_t window)
 {
     double elements = ceil((node->bytes_read + node->bytes_written) / 8);
     snprintf(pricing->params, sizeof pricing->params, "n=%.0f;dtype=fp32", fmax(elements, 1));
     pricing->request = (struct kernel_price_request){
-        .suite = "pointwise", .kernel = "copy", .params = pricing->params, .window_requests = QUICK_REQUESTS
+        .suite = "pointwise", .kernel = "copy", .params = pricing->params, .window_requests = window
     };
+    pricing->has_fixes = pricing->has_inputs = false;
     pricing->has_request = true;
     pricing->priced = RECKON_PRICED_BYTES;
+}
+
+static uint64_t window_of(const struct prediction_build *build)
+{
+    return build->request->window_requests > 0 ? build->request->window_requests : QUICK_REQUESTS;
+}
+
+/* The request's inputs and fixes, as far as they are `wanted`, on what the node's own parameters say. */
+static void change_params(const struct prediction_build *build, struct node_pricing *pricing, bool want_inputs,
+                          bool want_fixes)
+{
+    char with_inputs[CHANGED_CAPACITY];
+    const char *suite = pricing->request.suite, *kernel = pricing->request.kernel, *params = pricing->plain;
+    pricing->has_inputs = want_inputs && step_inputs_of_kernel(build->request->inputs, suite, params, with_inputs,
+                                                               sizeof with_inputs);
+    params = pricing->has_inputs ? with_inputs : params;
+    pricing->has_fixes = want_fixes && step_fixes_of_kernel(build->request->fixes, suite, kernel, params, pricing->changed,
+                                                            sizeof pricing->changed);
+    if (pricing->has_inputs && !pricing->has_fixes) {
+        snprintf(pricing->changed, sizeof pricing->changed, "%s", with_inputs);
+    }
+    pricing->request.params = pricing->has_inputs || pricing->has_fixes ? pricing->changed : pricing->plain;
 }
 
 static bool has_bytes(const struct graph_node *node)
@@ -113,11 +142,11 @@ static bool has_bytes(const struct graph_node *node)
     return node->bytes_read + node->bytes_written > 0 || node->flops > 0;
 }
 
-static void request_unrecognised(struct node_pricing *pricing, const struct graph_node *node)
+static void request_unrecognised(struct node_pricing *pricing, const struct graph_node *node, uint64_t window)
 {
     pricing->has_request = false;
     if (has_bytes(node)) {
-        request_by_bytes(pricing, node);
+        request_by_bytes(pricing, node, window);
     } else {
         pricing->priced = RECKON_PRICED_REPLAYED;
     }
@@ -133,12 +162,14 @@ static void request_kernel(const struct prediction_build *build, struct node_pri
             params = pricing->params;
         }
         pricing->request = (struct kernel_price_request){
-            .suite = node->suite, .kernel = kernel, .params = params, .window_requests = QUICK_REQUESTS
+            .suite = node->suite, .kernel = kernel, .params = params, .window_requests = window_of(build)
         };
+        pricing->plain = params;
+        change_params(build, pricing, true, true);
         pricing->has_request = true;
         pricing->priced = RECKON_PRICED_PROGRAM;
     } else if (node->recognition == GRAPH_BY_BYTES) {
-        request_unrecognised(pricing, node);
+        request_unrecognised(pricing, node, window_of(build));
     } else {
         pricing->priced = RECKON_PRICED_REPLAYED;
     }
@@ -155,29 +186,49 @@ static enum sim_status price_requests(struct prediction_build *build, struct sim
     return session_price(build->reckon, build->device, build->requests, count, error);
 }
 
+/* A price that was refused, asked again in a plainer way: without the fixes, without the inputs, by bytes. */
+static enum sim_status ask_plainer(struct prediction_build *build, const struct graph_node *node,
+                                   struct node_pricing *pricing, const struct kernel_price *price, struct sim_error *error)
+{
+    struct reckon_notes *notes = &build->prediction->notes;
+    if (pricing->has_fixes) {
+        notes_add(notes, "fixes left out of %s/%s: %s", node->suite, pricing->request.kernel, price->error);
+        change_params(build, pricing, true, false);
+    } else if (pricing->has_inputs) {
+        notes_add(notes, "%s not said of %s/%s: %s", build->request->inputs, node->suite, pricing->request.kernel,
+                  price->error);
+        change_params(build, pricing, false, false);
+    } else if (pricing->priced != RECKON_PRICED_BYTES) {
+        notes_add(notes, "no price from %s/%s, so by its tensors' bytes: %.*s", node->suite, node->kernel,
+                  (int)strcspn(price->error, "("), price->error);
+        request_unrecognised(pricing, node, window_of(build));
+    } else {
+        return sim_fail(error, price->status, "%s: %s", node->name, price->error);
+    }
+    return SIM_OK;
+}
+
 /* Parameters that the registry refuses make a kernel an unrecognised one; anything else that fails is the user's to know. */
 static enum sim_status demote_refused(struct prediction_build *build, struct sim_error *error)
 {
-    bool demoted = false;
-    for (size_t i = 0; i < build->graph->node_count; i++) {
-        struct node_pricing *pricing = &build->nodes[i];
-        const struct graph_node *node = &build->graph->nodes[i];
-        if (!pricing->has_request) {
-            continue;
+    enum sim_status status = SIM_OK;
+    for (bool demoted = true; status == SIM_OK && demoted;) {
+        demoted = false;
+        for (size_t i = 0; status == SIM_OK && i < build->graph->node_count; i++) {
+            struct node_pricing *pricing = &build->nodes[i];
+            const struct kernel_price *price = pricing->has_request
+                                                   ? session_price_of(build->reckon, build->device, &pricing->request)
+                                                   : NULL;
+            if (price != NULL && price->status != SIM_OK) {
+                status = ask_plainer(build, &build->graph->nodes[i], pricing, price, error);
+                demoted = true;
+            }
         }
-        const struct kernel_price *price = session_price_of(build->reckon, build->device, &pricing->request);
-        if (price->status == SIM_OK) {
-            continue;
+        if (status == SIM_OK && demoted) {
+            status = price_requests(build, error);
         }
-        if (pricing->priced == RECKON_PRICED_BYTES) {
-            return sim_fail(error, price->status, "%s: %s", node->name, price->error);
-        }
-        notes_add(&build->prediction->notes, "no price from %s/%s, so by its tensors' bytes: %.*s",
-                  node->suite, node->kernel, (int)strcspn(price->error, "("), price->error);
-        request_unrecognised(pricing, node);
-        demoted = true;
     }
-    return demoted ? price_requests(build, error) : SIM_OK;
+    return status;
 }
 
 struct price_weight {
@@ -221,6 +272,9 @@ static enum sim_status refine_prices(struct prediction_build *build, struct sim_
 {
     double total_us = 0;
     bool refined = false;
+    if (build->request->window_requests > 0) {
+        return SIM_OK; /* the caller has chosen */
+    }
     struct price_weight *weights = malloc((build->graph->node_count + 1) * sizeof *weights);
     if (weights == NULL) {
         return sim_fail(error, SIM_NO_MEMORY, "no memory to weigh %zu nodes", build->graph->node_count);
@@ -333,6 +387,32 @@ static enum sim_status collective_request_of(const struct reckon_device *device,
     return SIM_OK;
 }
 
+struct lever_use {
+    struct prediction_build *build;
+    struct collective_request *request;
+    struct collective_result *result;
+    enum fabric_engine engine;
+};
+
+/* Taken where it shortens the call: a library that has it picks by size. */
+static void use_lever(void *context, const char *name)
+{
+    struct lever_use *use = context;
+    struct collective_request before, after;
+    struct collective_result result;
+    struct sim_error refused = { 0 };
+    struct reckon_notes *notes = &use->build->prediction->notes;
+    if (collective_lever(use->build->device->node, name, use->request, &before, &after, &refused) != SIM_OK ||
+        collective_time(use->build->device->node, &after, use->engine, &result, &refused) != SIM_OK) {
+        notes_add(notes, "fix left out of a collective: %s", refused.text);
+    } else if (result.time_us < use->result->time_us) {
+        *use->request = after;
+        *use->result = result;
+    } else {
+        notes_add(notes, "fix %s shortens no %s of %.3g bytes", name, use->request->kind, use->request->bytes);
+    }
+}
+
 static enum sim_status price_collective(struct prediction_build *build, const struct graph_node *node,
                                         struct node_pricing *pricing, struct sim_error *error)
 {
@@ -349,10 +429,12 @@ static enum sim_status price_collective(struct prediction_build *build, const st
     double *split = step_collective_splits(build->graph, node);
     request.split_bytes = split;
     if (status == SIM_OK) {
-        status = collective_time(build->device->node, &request,
-                                 build->reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID
-                                                                       : FABRIC_ENGINE_FLUID,
-                                 &result, error);
+        struct lever_use use = { build, &request, &result,
+                                 build->reckon->options.fabric_simgrid ? FABRIC_ENGINE_SIMGRID : FABRIC_ENGINE_FLUID };
+        status = collective_time(build->device->node, &request, use.engine, &result, error);
+        if (status == SIM_OK) {
+            step_fixes_of_collective(build->request->fixes, request.kind, use_lever, &use);
+        }
     }
     free(split);
     if (status != SIM_OK && request.nodes > 1) {
@@ -394,6 +476,35 @@ static enum sim_status fill_prices(struct prediction_build *build, struct sim_er
     return SIM_OK;
 }
 
+static void count_use(void *context, const char *name)
+{
+    (void)name;
+    *(bool *)context = true;
+}
+
+/* Each fix must find a program of the step that takes it. */
+static enum sim_status check_fixes_apply(struct prediction_build *build, struct sim_error *error)
+{
+    char item[STEP_FIX_TEXT_CAPACITY * 2], unused[CHANGED_CAPACITY];
+    for (size_t k = 0; step_fixes_at(build->request->fixes, k, item, sizeof item); k++) {
+        bool used = false;
+        for (size_t i = 0; !used && i < build->graph->node_count; i++) {
+            const struct graph_node *node = &build->graph->nodes[i];
+            const struct kernel_price_request *request = &build->nodes[i].request;
+            if (node->kind == GRAPH_COLLECTIVE && node->collective != NULL) {
+                step_fixes_of_collective(item, node->collective->kind, count_use, &used);
+            } else if (build->nodes[i].has_request && build->nodes[i].priced == RECKON_PRICED_PROGRAM) {
+                used = step_fixes_of_kernel(item, request->suite, request->kernel, build->nodes[i].plain, unused, sizeof unused);
+            }
+        }
+        if (!used) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "fix '%s': no kernel or collective of %s takes it (reckon advise lists those that apply)",
+                            item, build->graph->source);
+        }
+    }
+    return SIM_OK;
+}
+
 static enum sim_status price_all(struct prediction_build *build, struct sim_error *error)
 {
     for (size_t i = 0; i < build->graph->node_count; i++) {
@@ -401,7 +512,10 @@ static enum sim_status price_all(struct prediction_build *build, struct sim_erro
             request_kernel(build, &build->nodes[i], &build->graph->nodes[i]);
         }
     }
-    enum sim_status status = price_requests(build, error);
+    enum sim_status status = check_fixes_apply(build, error);
+    if (status == SIM_OK) {
+        status = price_requests(build, error);
+    }
     if (status == SIM_OK) {
         status = demote_refused(build, error);
     }
@@ -462,6 +576,8 @@ static void note_clock(struct prediction_build *build, const struct step_clock_r
         mhz += ranks[r].mhz / build->graph->rank_count;
         watts += ranks[r].watts / build->graph->rank_count;
     }
+    build->prediction->board_watts = watts;
+    build->prediction->core_mhz = mhz;
     notes_add(&build->prediction->notes, "board power: %.0f W on average of %.0f; core clock %.0f MHz while busy",
               watts, build->device->chip.power_board_limit, mhz);
 }
@@ -835,6 +951,7 @@ static void fill_impossible(struct reckon_prediction *prediction)
     prediction->step_ms = prediction->step_ms_low = prediction->step_ms_high = NAN;
     prediction->examples_per_s = prediction->within_2x_fraction = NAN;
     prediction->gpu_busy_ms = prediction->host_ms = prediction->exposed_comm_ms = NAN;
+    prediction->board_watts = prediction->core_mhz = NAN;
     prediction->recognised_fraction = NAN;
     notes_add(&prediction->notes, "does not fit: %s", prediction->memory_advice);
 }
@@ -851,7 +968,7 @@ static enum sim_status check_request(const struct reckon_predict_request *reques
             "--gpus %u: the step was recorded on %u, and other counts than recorded are not modelled yet",
             request->gpus, graph->world_size);
     }
-    return SIM_OK;
+    return step_fixes_check(request->fixes, error);
 }
 
 static void fill_input(struct prediction_build *build)
@@ -917,6 +1034,7 @@ enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device
         status = sim_fail(error, SIM_NO_MEMORY, "no memory to price %zu nodes", build.graph->node_count);
     }
     if (status == SIM_OK) {
+        session_begin_prediction(reckon);
         fill_head(&build);
         status = cannot_run(build.prediction) ? SIM_OK : play(&build, error);
     }

@@ -219,6 +219,8 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction)
     set_number_or_null(object, "gpu_busy_ms", prediction->gpu_busy_ms);
     set_number_or_null(object, "host_ms", prediction->host_ms);
     set_number_or_null(object, "exposed_comm_ms", prediction->exposed_comm_ms);
+    set_number_or_null(object, "board_watts", prediction->board_watts);
+    set_number_or_null(object, "core_mhz", prediction->core_mhz);
     set_number_or_null(object, "recognised_fraction", prediction->recognised_fraction);
     if (prediction->fits_known) {
         json_set_bool(object, "fits", prediction->fits);

@@ -2,6 +2,7 @@
 #include "sim/core/data_path.h"
 #include "sim/core/hash.h"
 #include "sim/step/parallel.h"
+#include "sim/step/price_board.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ struct memo_entry {
     char *key;
     struct kernel_price *price;
     struct priced_request asked; /* texts owned; suite NULL where a caller added the price by itself */
+    uint32_t counted_in;         /* the last prediction that counted it; 0: none */
 };
 
 struct price_memo {
@@ -160,17 +162,68 @@ size_t session_priced(const struct reckon *reckon, const struct reckon_device *d
 
 /* ---- pricing */
 
+struct outcome { /* shared with the workers */
+    struct kernel_price price;
+    enum { OUTCOME_WORKED_OUT, OUTCOME_TAKEN, OUTCOME_BUSY } how;
+    size_t slot; /* on the board */
+};
+
 struct pricing {
     struct kernel_price_machine machine;
-    const struct kernel_price_request **wanted;
-    struct kernel_price *prices; /* shared with the workers */
+    const struct keyed *wanted;
+    struct outcome *outcomes;
     const struct reckon *reckon;
 };
+
+struct keyed {
+    char *key;
+    const struct kernel_price_request *request;
+};
+
+static void work_out(const struct pricing *pricing, size_t index)
+{
+    struct outcome *outcome = &pricing->outcomes[index];
+    kernel_price_compute(&pricing->machine, pricing->wanted[index].request, &outcome->price);
+    outcome->how = OUTCOME_WORKED_OUT;
+}
 
 static void price_one(void *context, size_t index)
 {
     struct pricing *pricing = context;
-    kernel_price_compute(&pricing->machine, pricing->wanted[index], &pricing->prices[index]);
+    struct outcome *outcome = &pricing->outcomes[index];
+    struct price_board *board = pricing->reckon->board;
+    enum price_claim claim = board != NULL ? price_board_claim(board, pricing->wanted[index].key, &outcome->slot)
+                                           : PRICE_CLAIM_FULL;
+    if (claim == PRICE_CLAIM_THERE) {
+        price_board_take(board, outcome->slot, &outcome->price);
+        outcome->how = OUTCOME_TAKEN;
+    } else if (claim == PRICE_CLAIM_BUSY) {
+        outcome->how = OUTCOME_BUSY;
+    } else {
+        work_out(pricing, index);
+        if (claim == PRICE_CLAIM_MINE) {
+            price_board_publish(board, outcome->slot, &outcome->price);
+        }
+    }
+}
+
+/* What other processes were at when this one came by. */
+static void await_others(const struct pricing *pricing, size_t count)
+{
+    struct price_board *board = pricing->reckon->board;
+    for (size_t i = 0; i < count; i++) {
+        struct outcome *outcome = &pricing->outcomes[i];
+        if (outcome->how != OUTCOME_BUSY) {
+            continue;
+        }
+        if (price_board_wait(board, outcome->slot)) {
+            price_board_take(board, outcome->slot, &outcome->price);
+            outcome->how = OUTCOME_TAKEN;
+        } else {
+            work_out(pricing, i);
+            price_board_publish(board, outcome->slot, &outcome->price);
+        }
+    }
 }
 
 static void price_tick(void *context, size_t done, size_t count)
@@ -189,18 +242,29 @@ struct kernel_price_machine session_machine(const struct reckon *reckon, const s
     };
 }
 
-struct keyed {
-    char *key;
-    const struct kernel_price_request *request;
-};
-
 static int by_key(const void *a, const void *b)
 {
     return strcmp(((const struct keyed *)a)->key, ((const struct keyed *)b)->key);
 }
 
+void session_begin_prediction(struct reckon *reckon)
+{
+    reckon->prediction++;
+}
+
+/* Count a price that a prediction has asked for, once in each. */
+static void count_price(struct reckon *reckon, const char *key, bool found)
+{
+    struct memo_entry *entry = entry_of(reckon->memo, key);
+    if (entry->key != NULL && entry->counted_in != reckon->prediction) {
+        entry->counted_in = reckon->prediction;
+        reckon->counts.asked++;
+        reckon->counts.found += found;
+    }
+}
+
 /* The requests that the memo lacks, each key once, in key order. */
-static size_t missing_of(const struct reckon *reckon, const struct reckon_device *device,
+static size_t missing_of(struct reckon *reckon, const struct reckon_device *device,
                          const struct kernel_price_request *requests, size_t count, struct keyed *keyed)
 {
     char key[PRICE_KEY_CAPACITY];
@@ -211,6 +275,8 @@ static size_t missing_of(const struct reckon *reckon, const struct reckon_device
             keyed[listed] = (struct keyed){ strdup(key), &requests[i] };
             SIM_ASSERT(keyed[listed].key != NULL, "no memory for %zu keys", count);
             listed++;
+        } else {
+            count_price(reckon, key, true);
         }
     }
     qsort(keyed, listed, sizeof keyed[0], by_key);
@@ -234,26 +300,25 @@ enum sim_status session_price(struct reckon *reckon, const struct reckon_device 
     size_t distinct = missing_of(reckon, device, requests, count, keyed);
     struct pricing pricing = { .machine = session_machine(reckon, device),
                                .reckon = reckon,
-                               .wanted = malloc((distinct + 1) * sizeof(struct kernel_price_request *)),
-                               .prices = parallel_share(distinct * sizeof(struct kernel_price)) };
-    if (pricing.wanted == NULL || pricing.prices == NULL) {
+                               .wanted = keyed,
+                               .outcomes = parallel_share(distinct * sizeof(struct outcome)) };
+    if (pricing.outcomes == NULL) {
         status = sim_fail(error, SIM_NO_MEMORY, "no memory for %zu prices", distinct);
     } else {
-        for (size_t i = 0; i < distinct; i++) {
-            pricing.wanted[i] = keyed[i].request;
-        }
-        status = parallel_run(reckon->options.jobs, distinct, price_one, &pricing, price_tick, &pricing,
-                              error);
+        status = parallel_run(reckon->options.jobs, distinct, price_one, &pricing, price_tick, &pricing, error);
+    }
+    if (status == SIM_OK) {
+        await_others(&pricing, distinct);
     }
     for (size_t i = 0; i < distinct; i++) {
         if (status == SIM_OK) {
-            price_memo_add(reckon->memo, keyed[i].key, &pricing.prices[i]);
+            price_memo_add(reckon->memo, keyed[i].key, &pricing.outcomes[i].price);
             note_request(reckon, device, keyed[i].key, keyed[i].request);
+            count_price(reckon, keyed[i].key, pricing.outcomes[i].how == OUTCOME_TAKEN);
         }
         free(keyed[i].key);
     }
-    parallel_unshare(pricing.prices, distinct * sizeof(struct kernel_price));
-    free(pricing.wanted);
+    parallel_unshare(pricing.outcomes, distinct * sizeof(struct outcome));
     free(keyed);
     return status;
 }

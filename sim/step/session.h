@@ -6,11 +6,15 @@
 #include "sim/step/kernel_price.h"
 #include <stdbool.h>
 
-struct price_memo; /* priced kernels by key text */
+struct price_memo;  /* priced kernels by key text */
+struct price_board; /* price_board.h */
 
 struct reckon {
     struct reckon_options options; /* jobs resolved, never 0 */
     struct price_memo *memo;
+    struct price_board *board; /* shared with other processes; NULL: none */
+    struct reckon_memo_counts counts;
+    uint32_t prediction; /* number of the prediction at work: a price counts once in each */
 };
 
 struct reckon_device {
@@ -57,6 +61,7 @@ enum sim_status session_price(struct reckon *reckon, const struct reckon_device 
 const struct kernel_price *session_price_of(const struct reckon *reckon, const struct reckon_device *device,
                                             const struct kernel_price_request *request);
 
+void session_begin_prediction(struct reckon *reckon);
 void session_progress(const struct reckon *reckon, const char *what, size_t done, size_t total);
 
 struct kernel_price_machine session_machine(const struct reckon *reckon, const struct reckon_device *device);
