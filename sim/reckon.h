@@ -241,6 +241,9 @@ enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *
  * the first prediction. An answer never depends on who priced what. SIM_NO_MEMORY, SIM_BAD_FILE. */
 enum sim_status reckon_share_prices(struct reckon *reckon, const char *path, size_t capacity, struct sim_error *error);
 
+/* A text of fixes as reckon_predict_request has it. SIM_UNKNOWN_NAME lists the names. */
+enum sim_status reckon_fixes_check(const char *fixes, struct sim_error *error);
+
 struct reckon_memo_counts {
     uint64_t asked; /* prices of distinct kernels that predictions asked for, each prediction counted anew */
     uint64_t found; /* of these, had already: by this session or one it shares with */

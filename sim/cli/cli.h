@@ -16,6 +16,7 @@ int cmd_devices(int argc, char **argv);
 int cmd_collective(int argc, char **argv);
 int cmd_calibrate(int argc, char **argv);
 int cmd_gemm(int argc, char **argv);
+int cmd_sweep(int argc, char **argv);
 
 #define CLI_DEVICES_MAX 16
 

@@ -1,6 +1,7 @@
 /* One point of a study: an input that was read once, changed, priced on a device. */
 #include "sim/reckon.h"
 #include "sim/step/session.h"
+#include "sim/step/step_fixes.h"
 #include "workloads/graph.h"
 #include "workloads/models/model.h"
 #include <stdio.h>
@@ -87,6 +88,11 @@ uint32_t reckon_input_gpus(const struct reckon_input *input)
 double reckon_input_batch(const struct reckon_input *input)
 {
     return input->batch;
+}
+
+enum sim_status reckon_fixes_check(const char *fixes, struct sim_error *error)
+{
+    return step_fixes_check(fixes, error);
 }
 
 /* ---- a point */

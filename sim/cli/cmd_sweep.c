@@ -1,0 +1,326 @@
+/* reckon sweep STUDY.json --db FILE: prices the points of a study and prints its front. */
+#include "reckon_version.h"
+#include "sim/cli/cli.h"
+#include "sim/step/parallel.h"
+#include "studies/mpi.h"
+#include "studies/sweep.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OPTION_DB = 0x2000, OPTION_CSV, OPTION_TOP };
+
+#define REASONS_SHOWN 8
+#define FRONT_SHOWN 20
+#define PROGRESS_AFTER_S 2.0
+#define PROGRESS_EVERY_S 0.5
+
+static const char doc[] =
+    "Prices every point of a study (docs/studies.md), or searches it, and keeps the results in an SQLite file. A sweep that was "
+    "ended, however, goes on where it was when it is started again. Under mpirun every rank is a worker, on one machine or "
+    "many; the file has the same bytes whatever the number of workers.\v"
+    "Examples:\n  reckon sweep studies/examples/mlperf_dlrm_v2.json --db mlperf.db --csv mlperf.csv\n"
+    "  mpirun -n 8 reckon sweep studies/examples/mlperf_dlrm_v2.json --db mlperf.db\n"
+    "  sqlite3 mlperf.db 'select settings, examples_per_s from point where pareto'";
+
+static const struct argp_option options[] = {
+    { "db", OPTION_DB, "FILE", 0, "the store: made, or gone on with", 1 },
+    { "csv", OPTION_CSV, "FILE", 0, "all points as CSV too", 1 },
+    { "top", OPTION_TOP, "N", 0, "rows of the front that are printed (default 20)", 1 },
+    { 0 },
+};
+
+struct arguments {
+    struct cli_common common;
+    const char *study, *database, *csv;
+    size_t top;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    struct cli_common *common = &arguments->common;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = common; return 0;
+    case OPTION_DB: arguments->database = argument; return 0;
+    case OPTION_CSV: arguments->csv = argument; return 0;
+    case OPTION_TOP: arguments->top = (size_t)cli_integer(common, "--top", argument, 0, 1000000); return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->study != NULL) {
+            cli_usage_error(common, "'%s': one study at a time", argument);
+        }
+        arguments->study = argument;
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- progress */
+
+static void duration_text(double seconds, char *text, size_t capacity)
+{
+    unsigned long whole = seconds < 360000 ? (unsigned long)(seconds + 0.5) : 360000;
+    if (whole >= 3600) {
+        snprintf(text, capacity, "%lu:%02lu:%02lu", whole / 3600, whole / 60 % 60, whole % 60);
+    } else {
+        snprintf(text, capacity, "%lu:%02lu", whole / 60, whole % 60);
+    }
+}
+
+static void show_progress(void *context, const struct sweep_progress *progress)
+{
+    double *shown = context;
+    char left[32] = "?";
+    if (progress->seconds < PROGRESS_AFTER_S || progress->seconds - *shown < PROGRESS_EVERY_S) {
+        return;
+    }
+    *shown = progress->seconds;
+    if (isfinite(progress->seconds_left)) {
+        duration_text(progress->seconds_left, left, sizeof left);
+    }
+    fprintf(stderr, "\r\033[Kpoints: %zu of %zu, %zu infeasible; %.0f%% of prices known; %s left", progress->done, progress->total,
+            progress->infeasible, progress->asked > 0 ? 100 * (double)progress->found / (double)progress->asked : 0, left);
+    fflush(stderr);
+}
+
+/* ---- results */
+
+/* Reasons with their numbers left out, so that points that fail alike count as one. */
+static void reason_kind(const char *reason, char *text, size_t capacity)
+{
+    size_t used = 0;
+    for (size_t i = 0; reason[i] != '\0' && reason[i] != ';' && used + 1 < capacity; i++) {
+        bool digit = (reason[i] >= '0' && reason[i] <= '9') || (reason[i] == '.' && used > 0 && text[used - 1] == 'N');
+        if (!digit) {
+            text[used++] = reason[i];
+        } else if (used == 0 || text[used - 1] != 'N') {
+            text[used++] = 'N';
+        }
+    }
+    text[used] = '\0';
+}
+
+struct reason_count {
+    char text[160];
+    size_t count;
+};
+
+static size_t count_reasons(const struct sweep_result *result, struct reason_count *reasons)
+{
+    size_t count = 0;
+    for (size_t r = 0; r < result->record_count; r++) {
+        char text[160];
+        size_t k = 0;
+        if (result->records[r].status != RECORD_INFEASIBLE) {
+            continue;
+        }
+        reason_kind(result->records[r].reason, text, sizeof text);
+        while (k < count && strcmp(reasons[k].text, text) != 0) {
+            k++;
+        }
+        if (k == REASONS_SHOWN) {
+            k = REASONS_SHOWN - 1; /* the last also counts the rest */
+            snprintf(reasons[k].text, sizeof reasons[k].text, "other reasons");
+        } else if (k == count) {
+            snprintf(reasons[k].text, sizeof reasons[k].text, "%s", text);
+            count++;
+        }
+        reasons[k].count++;
+    }
+    return count;
+}
+
+static void print_record(const struct study *study, const struct study_record *record)
+{
+    char settings[2048];
+    struct study_point point;
+    study_point_at(study, record->point, &point);
+    study_point_text(&point, settings, sizeof settings);
+    printf("  %-8u %-12s %14.6g %12.5g %10.4g %9.4g %10.4g  %s%s%s\n", record->point, point.device,
+           record->metric[METRIC_EXAMPLES], record->metric[METRIC_EXAMPLES_GPU], record->metric[METRIC_STEP_MS],
+           record->metric[METRIC_MEMORY_GIB], record->metric[METRIC_EXPOSED_COMM_MS], settings, point.node != NULL ? " node=" : "",
+           point.node != NULL ? point.node : "");
+}
+
+static void print_table(const struct study *study, const struct sweep_result *result, const bool *front, size_t top)
+{
+    size_t shown = 0, all = 0;
+    printf("  %-8s %-12s %14s %12s %10s %9s %10s  %s\n", "point", "device", "examples/s", "per GPU", "step ms", "GiB", "exposed ms",
+           "settings");
+    for (size_t r = 0; r < result->record_count; r++) {
+        all += front[r];
+        if (front[r] && shown < top) {
+            print_record(study, &result->records[r]);
+            shown++;
+        }
+    }
+    if (all > shown) {
+        printf("  and %zu more (--top %zu)\n", all - shown, all);
+    }
+}
+
+static void print_text(const struct arguments *arguments, const struct study *study, const struct sweep_result *result)
+{
+    struct reason_count reasons[REASONS_SHOWN] = { 0 };
+    size_t reason_count = count_reasons(result, reasons);
+    printf("%s: %zu points, %zu tried (%zu now in %.1f s, %zu before), %zu feasible, %zu infeasible\n", study->name, result->points,
+           result->record_count, result->now, result->seconds, result->before, result->feasible, result->infeasible);
+    if (result->asked > 0) {
+        printf("prices of kernels: %llu asked for, %llu known already (%.1f%%), %llu simulated\n", (unsigned long long)result->asked,
+               (unsigned long long)result->found, 100 * (double)result->found / (double)result->asked,
+               (unsigned long long)(result->asked - result->found));
+    }
+    for (size_t k = 0; k < reason_count; k++) {
+        printf("  infeasible x%zu: %s\n", reasons[k].count, reasons[k].text);
+    }
+    if (result->best != SIZE_MAX) {
+        printf("\nbest by %s of %zu tried\n", metric_text(study->search_objective), result->record_count);
+        bool *only = calloc(result->record_count + 1, sizeof *only);
+        SIM_ASSERT(only != NULL, "no memory to print");
+        only[result->best] = true;
+        print_table(study, result, only, 1);
+        free(only);
+    } else if (study->has_search) {
+        printf("\nno feasible point was found\n");
+    }
+    printf("\nfront of");
+    for (size_t i = 0; i < study->objective_count; i++) {
+        printf("%s %s %s", i > 0 ? "," : "", metric_better(study->objectives[i]) > 0 ? "most" : "least",
+               metric_text(study->objectives[i]));
+    }
+    printf(", over all devices\n");
+    print_table(study, result, result->front, arguments->top);
+}
+
+static struct json *record_json(const struct study *study, const struct sweep_result *result, size_t r)
+{
+    const struct study_record *record = &result->records[r];
+    struct json *object = json_new_object(), *settings = json_new_object();
+    struct study_point point;
+    study_point_at(study, record->point, &point);
+    json_set_integer(object, "point", record->point);
+    json_set_string(object, "device", point.device);
+    for (size_t i = 0; i < point.setting_count; i++) {
+        json_set_string(settings, point.keys[i], point.values[i]);
+    }
+    json_set(object, "settings", settings);
+    for (int m = 0; m < METRICS; m++) {
+        if (isfinite(record->metric[m])) {
+            json_set_number(object, metric_text((enum metric)m), record->metric[m]);
+        } else {
+            json_set_null(object, metric_text((enum metric)m));
+        }
+    }
+    json_set_bool(object, "pareto", result->front[r]);
+    json_set_bool(object, "pareto_device", result->device_front[r]);
+    return object;
+}
+
+static void print_json(const struct arguments *arguments, const struct study *study, const struct sweep_result *result)
+{
+    struct json *object = json_new_object(), *front = json_new_array(), *list = json_new_array(), *memo = json_new_object();
+    struct reason_count reasons[REASONS_SHOWN] = { 0 };
+    size_t reason_count = count_reasons(result, reasons);
+    json_set_string(object, "schema", "reckon.sweep/1");
+    json_set_string(object, "study", study->name);
+    json_set_string(object, "db", arguments->database);
+    json_set_integer(object, "points", (int64_t)result->points);
+    json_set_integer(object, "tried", (int64_t)result->record_count);
+    json_set_integer(object, "tried_before", (int64_t)result->before);
+    json_set_integer(object, "feasible", (int64_t)result->feasible);
+    json_set_integer(object, "infeasible", (int64_t)result->infeasible);
+    for (size_t k = 0; k < reason_count; k++) {
+        struct json *entry = json_new_object();
+        json_set_string(entry, "reason", reasons[k].text);
+        json_set_integer(entry, "count", (int64_t)reasons[k].count);
+        json_append(list, entry);
+    }
+    json_set(object, "reasons", list);
+    json_set_integer(memo, "asked", (int64_t)result->asked);
+    json_set_integer(memo, "found", (int64_t)result->found);
+    json_set(object, "prices", memo);
+    for (size_t r = 0; r < result->record_count; r++) {
+        if (result->front[r] || result->device_front[r]) {
+            json_append(front, record_json(study, result, r));
+        }
+    }
+    json_set(object, "front", front);
+    if (result->best != SIZE_MAX) {
+        json_set(object, "best", record_json(study, result, result->best));
+    } else {
+        json_set_null(object, "best");
+    }
+    cli_print_json(object);
+}
+
+/* ---- the command */
+
+static int finish_sweep(struct arguments *arguments, const struct study *study, const struct sweep_result *result)
+{
+    struct sim_error error = { 0 };
+    if (arguments->csv != NULL && sweep_write_csv(study, result, arguments->csv, &error) != SIM_OK) {
+        return cli_fail(&arguments->common, &error);
+    }
+    if (arguments->common.json) {
+        print_json(arguments, study, result);
+    } else {
+        print_text(arguments, study, result);
+    }
+    return study->has_search && result->best == SIZE_MAX ? 2 : 0;
+}
+
+static int sweep(struct arguments *arguments)
+{
+    struct sim_error error = { 0 };
+    struct study *study = NULL;
+    struct sweep_result result = { 0 };
+    double shown = 0;
+    bool first = mpi_rank() == 0, terminal = first && !arguments->common.quiet && isatty(STDERR_FILENO);
+    struct sweep_options sweep_options = { .session = arguments->common.options,
+                                           .program = RECKON_VERSION " " RECKON_COMMIT,
+                                           .database = arguments->database,
+                                           .progress = terminal ? show_progress : NULL,
+                                           .progress_context = &shown };
+    enum sim_status status = study_read(arguments->study, &study, &error);
+    if (status == SIM_OK) {
+        status = sweep_run(study, &sweep_options, &result, &error);
+    }
+    if (shown > 0) {
+        fprintf(stderr, "\r\033[K");
+    }
+    int code = status != SIM_OK && first ? cli_fail(&arguments->common, &error) : sim_status_exit_code(status);
+    if (status == SIM_OK && first) {
+        code = finish_sweep(arguments, study, &result);
+    }
+    sweep_result_finish(&result);
+    study_destroy(study);
+    return code;
+}
+
+int cmd_sweep(int argc, char **argv)
+{
+    static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
+    static const struct argp argp = { options, parse, "STUDY.json", doc, children, NULL, NULL };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } }, .top = FRONT_SHOWN };
+    cli_parse(&argp, argc, argv, &arguments.common, &arguments);
+    if (arguments.study == NULL) {
+        cli_usage_error(&arguments.common, "a study is needed (docs/studies.md)");
+    }
+    if (arguments.database == NULL) {
+        cli_usage_error(&arguments.common, "--db FILE is needed: where the results are kept");
+    }
+    if (arguments.common.device_count > 0) {
+        cli_usage_error(&arguments.common, "--device: the study names its devices");
+    }
+    if (!mpi_begin()) {
+        cli_usage_error(&arguments.common, "started by mpirun, but built without MPI (cmake -DRECKON_MPI=ON)");
+    }
+    if (arguments.common.options.jobs == 0) {
+        arguments.common.options.jobs = parallel_default_jobs();
+    }
+    int code = sweep(&arguments);
+    mpi_end();
+    return code;
+}
