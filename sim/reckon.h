@@ -212,16 +212,16 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction);
 
 /* ---- what-if: one point of a study. A point changes an input that was read once, then prices all of it again. */
 
-struct reckon_input; /* opaque: a model description, or the traces of one run */
+struct reckon_source; /* opaque: a model description, or the traces of one run */
 
 /* batch: examples per GPU that a trace was recorded at, 0: unknown (then its batch cannot be changed). Errors: as
  * reckon_graph_read, as reckon_graph_describe. */
-enum sim_status reckon_input_open(struct reckon *reckon, const char *const *paths, size_t path_count, double batch,
-                                  struct reckon_input **out, struct sim_error *error);
-void reckon_input_close(struct reckon_input *input); /* NULL is allowed */
-bool reckon_input_is_model(const struct reckon_input *input);
-uint32_t reckon_input_gpus(const struct reckon_input *input); /* as described, or the ranks of the recorded run */
-double reckon_input_batch(const struct reckon_input *input);  /* per GPU; 0: unknown */
+enum sim_status reckon_source_open(struct reckon *reckon, const char *const *paths, size_t path_count, double batch,
+                                  struct reckon_source **out, struct sim_error *error);
+void reckon_source_close(struct reckon_source *input); /* NULL is allowed */
+bool reckon_source_is_model(const struct reckon_source *input);
+uint32_t reckon_source_gpus(const struct reckon_source *input); /* as described, or the ranks of the recorded run */
+double reckon_source_batch(const struct reckon_source *input);  /* per GPU; 0: unknown */
 
 struct reckon_point_request {
     const char *const *settings; /* "key=value" in the order in which they are made: of a model what reckon_graph_describe takes;
@@ -232,7 +232,7 @@ struct reckon_point_request {
 
 /* Errors: as reckon_graph_describe, reckon_graph_rewrite and reckon_predict. A point that does not fit is an answer with
  * fits false. */
-enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *device, const struct reckon_input *input,
+enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *device, const struct reckon_source *input,
                              const struct reckon_point_request *request, struct reckon_prediction **out,
                              struct sim_error *error);
 

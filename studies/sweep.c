@@ -24,7 +24,7 @@ struct sweep_bench {
     const struct study *study;
     const struct sweep_options *options;
     struct reckon *reckon;
-    struct reckon_input *input;
+    struct reckon_source *input;
     struct open_device *devices;
     size_t device_count;
     struct store *store;           /* rank 0 */
@@ -85,6 +85,8 @@ static void price_point(const struct sweep_bench *bench, const struct study_poin
     record_fill(record, prediction, study_point_batch(bench->study, point), study_cost_of(bench->study, point->device));
     if (prediction->fits_known && !prediction->fits) {
         set_reason(record, SIM_DOES_NOT_FIT, prediction->memory_advice);
+    } else if (!isfinite(prediction->step_ms)) {
+        set_reason(record, SIM_UNSUPPORTED, prediction->input.verdict);
     } else if (study_breaks(bench->study, record, true, record->reason, sizeof record->reason)) {
         record->status = RECORD_INFEASIBLE;
     }
@@ -301,7 +303,7 @@ static enum sim_status open_session(struct sweep_bench *bench, struct sim_error 
         }
     }
     if (status == SIM_OK) {
-        status = reckon_input_open(bench->reckon, (const char *const *)bench->study->inputs, bench->study->input_count,
+        status = reckon_source_open(bench->reckon, (const char *const *)bench->study->inputs, bench->study->input_count,
                                    bench->study->is_model ? 0 : bench->study->batch, &bench->input, error);
     }
     return status == SIM_OK ? open_devices(bench, error) : status;
@@ -342,7 +344,7 @@ static void close_bench(struct sweep_bench *bench)
     }
     free(bench->records);
     free(bench->devices);
-    reckon_input_close(bench->input);
+    reckon_source_close(bench->input);
     reckon_destroy(bench->reckon);
 }
 

@@ -30,7 +30,7 @@ struct sweep_result {
     size_t best;            /* index of a search's best record; SIZE_MAX: no feasible one, or no search */
 };
 
-/* Errors: as store_open, reckon_input_open and reckon_device_open; SIM_DOES_NOT_FIT never: it is a point's reason. */
+/* Errors: as store_open, reckon_source_open and reckon_device_open; SIM_DOES_NOT_FIT never: it is a point's reason. */
 enum sim_status sweep_run(const struct study *study, const struct sweep_options *options, struct sweep_result *result,
                           struct sim_error *error);
 void sweep_result_finish(struct sweep_result *result);

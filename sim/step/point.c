@@ -10,14 +10,14 @@
 
 #define INPUTS_CAPACITY 96
 
-struct reckon_input {
+struct reckon_source {
     char *path;          /* of a model; NULL: a trace */
     struct graph *graph; /* of a trace */
     uint32_t gpus;
     double batch; /* described or recorded, per GPU; 0: unknown */
 };
 
-static enum sim_status open_model(const char *path, struct reckon_input *input, struct sim_error *error)
+static enum sim_status open_model(const char *path, struct reckon_source *input, struct sim_error *error)
 {
     struct model *model = NULL;
     enum sim_status status = model_read(path, &model, error);
@@ -32,7 +32,7 @@ static enum sim_status open_model(const char *path, struct reckon_input *input, 
 }
 
 static enum sim_status open_trace(struct reckon *reckon, const char *const *paths, size_t path_count, double batch,
-                                  struct reckon_input *input, struct sim_error *error)
+                                  struct reckon_source *input, struct sim_error *error)
 {
     for (size_t i = 0; i < path_count; i++) {
         if (reckon_is_model(paths[i])) {
@@ -47,11 +47,11 @@ static enum sim_status open_trace(struct reckon *reckon, const char *const *path
     return status;
 }
 
-enum sim_status reckon_input_open(struct reckon *reckon, const char *const *paths, size_t path_count, double batch,
-                                  struct reckon_input **out, struct sim_error *error)
+enum sim_status reckon_source_open(struct reckon *reckon, const char *const *paths, size_t path_count, double batch,
+                                  struct reckon_source **out, struct sim_error *error)
 {
     *out = NULL;
-    struct reckon_input *input = calloc(1, sizeof *input);
+    struct reckon_source *input = calloc(1, sizeof *input);
     if (input == NULL) {
         return sim_fail(error, SIM_NO_MEMORY, "no memory for an input");
     }
@@ -59,14 +59,14 @@ enum sim_status reckon_input_open(struct reckon *reckon, const char *const *path
                                  ? open_model(paths[0], input, error)
                                  : open_trace(reckon, paths, path_count, batch, input, error);
     if (status != SIM_OK) {
-        reckon_input_close(input);
+        reckon_source_close(input);
         return status;
     }
     *out = input;
     return SIM_OK;
 }
 
-void reckon_input_close(struct reckon_input *input)
+void reckon_source_close(struct reckon_source *input)
 {
     if (input != NULL) {
         reckon_graph_free(input->graph);
@@ -75,17 +75,17 @@ void reckon_input_close(struct reckon_input *input)
     }
 }
 
-bool reckon_input_is_model(const struct reckon_input *input)
+bool reckon_source_is_model(const struct reckon_source *input)
 {
     return input->path != NULL;
 }
 
-uint32_t reckon_input_gpus(const struct reckon_input *input)
+uint32_t reckon_source_gpus(const struct reckon_source *input)
 {
     return input->gpus;
 }
 
-double reckon_input_batch(const struct reckon_input *input)
+double reckon_source_batch(const struct reckon_source *input)
 {
     return input->batch;
 }
@@ -126,7 +126,7 @@ static enum sim_status add_input(struct point *point, const char *key, const cha
     return SIM_OK;
 }
 
-static enum sim_status sort_settings(const struct reckon_input *input, const struct reckon_point_request *request,
+static enum sim_status sort_settings(const struct reckon_source *input, const struct reckon_point_request *request,
                                      struct point *point, struct sim_error *error)
 {
     enum sim_status status = SIM_OK;
@@ -151,7 +151,7 @@ static enum sim_status sort_settings(const struct reckon_input *input, const str
 }
 
 /* The point's graph: of a trace without changes the input's own, else a new one in *made. */
-static enum sim_status point_graph(struct reckon *reckon, const struct reckon_input *input, const struct point *point,
+static enum sim_status point_graph(struct reckon *reckon, const struct reckon_source *input, const struct point *point,
                                    const struct reckon_model_request *model, struct graph **made, struct sim_error *error)
 {
     if (input->path != NULL) {
@@ -162,7 +162,7 @@ static enum sim_status point_graph(struct reckon *reckon, const struct reckon_in
                                   : SIM_OK;
 }
 
-enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *device, const struct reckon_input *input,
+enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *device, const struct reckon_source *input,
                              const struct reckon_point_request *request, struct reckon_prediction **out,
                              struct sim_error *error)
 {
@@ -184,7 +184,8 @@ enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *
                                                   .batch = input->path != NULL ? 0 : point.batch,
                                                   .fixes = point.fixes,
                                                   .inputs = point.inputs[0] != '\0' ? point.inputs : NULL,
-                                                  .window_requests = request->window_requests };
+                                                  .window_requests = request->window_requests,
+                                                  .refuse_unrecognised = true };
         status = reckon_predict(reckon, device, &predict, out, error);
     }
     reckon_graph_free(made);
