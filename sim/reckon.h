@@ -114,6 +114,11 @@ bool reckon_is_model(const char *path);
 enum sim_status reckon_graph_describe(struct reckon *reckon, const struct reckon_model_request *request,
                                       struct graph **out, struct sim_error *error);
 
+/* Memory of a described step on a device without pricing it: whether it fits, and the allocator's peak and reserve in GiB.
+ * Errors: as reckon_graph_describe. */
+enum sim_status reckon_model_memory(const struct reckon_device *device, const struct reckon_model_request *request, bool *fits,
+                                    double *peak_gib, double *reserve_gib, struct sim_error *error);
+
 /* A recorded step changed: batch=B (recorded at `batch`), dimV=batch|fixed for dimensions in doubt. Errors: as rewrite_batch,
  * and SIM_UNSUPPORTED for what only a model description can change. */
 enum sim_status reckon_graph_rewrite(struct reckon *reckon, const struct graph *graph, double batch,
@@ -129,6 +134,38 @@ struct reckon_predict_request {
     double step_ms; /* measured on the recorded device, 0: unknown; mode model only names it in the answer */
     bool traced_host_times; /* the trace's own host times instead of the host profile's */
     bool refuse_unrecognised; /* no step time (NAN) where the input's verdict is that not enough is understood */
+    bool timeline;          /* the answer holds the steady step played out: reckon_prediction.timeline */
+};
+
+/* ---- a predicted step as it runs: one step of the steady state, times relative to its first device work */
+
+enum reckon_lane_kind { RECKON_LANE_HOST, RECKON_LANE_STREAM, RECKON_LANE_EXPOSED };
+
+struct reckon_lane {
+    enum reckon_lane_kind kind; /* exposed: collectives with no kernel beside them */
+    uint32_t rank;              /* as numbered in the run */
+    uint32_t index;             /* thread or stream of the rank, as the trace or the model numbers them */
+};
+
+struct reckon_span {
+    uint32_t lane, name, category; /* indices; equal names have equal indices */
+    double start_us, end_us;
+};
+
+/* Means over `bin_us` each of the first rank's device: what this step asks of it. */
+struct reckon_counters {
+    size_t count;
+    double bin_us, start_us;
+    double *hbm_share, *watts, *clock_mhz; /* [count]: of the HBM rate; board power; core clock (the highest while idle) */
+};
+
+struct reckon_timeline {
+    double start_us, end_us; /* first call of the host to the last end */
+    size_t name_count, category_count, lane_count, span_count;
+    char **names, **categories;
+    struct reckon_lane *lanes;
+    struct reckon_span *spans; /* by lane, then start */
+    struct reckon_counters counters;
 };
 
 enum reckon_priced {
@@ -147,6 +184,9 @@ struct reckon_kernel_row { /* kernels of one name, program and parameters; figur
     enum reckon_priced priced;
     double count, ms, traced_ms; /* traced_ms NAN when not traced */
     char limiter[24];
+    bool has_stack;              /* a program ran on the chip model: what follows is its own */
+    double stack[KERNEL_STAGES]; /* fractions that sum to 1 */
+    double hbm_bytes, flops;     /* of all calls; flops 0: the program counts none */
 };
 
 struct reckon_category {
@@ -190,6 +230,8 @@ struct reckon_prediction {
     struct reckon_category *categories; /* most time first */
     size_t kernel_count;
     struct reckon_kernel_row *kernels; /* most time first */
+    double watts, clock_mhz; /* means over the ranks: board power over the step, core clock while busy */
+    struct reckon_timeline *timeline; /* NULL unless asked for */
     double within_2x_fraction; /* of traced GPU kernel time, kernels whose model time is within a factor of 2
                                                   of the trace's; NAN when the trace is of another device */
     struct reckon_basis basis;
@@ -202,6 +244,7 @@ enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device
                                struct sim_error *error);
 void reckon_prediction_free(struct reckon_prediction *prediction); /* NULL is allowed */
 struct json *reckon_prediction_json(const struct reckon_prediction *prediction);
+struct json *reckon_timeline_json(const struct reckon_timeline *timeline);
 
 /* ---- doubt: the same answer at quasi-random sets of the values that were not measured, each within its own low..high, times
  * the error that the model itself makes on rows it was not fitted to (sim/step/doubt_values.h) */
