@@ -4,6 +4,7 @@ set -eu
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config git
     libcjson-dev libyajl-dev zlib1g-dev libzstd-dev libprotobuf-c-dev protobuf-c-compiler libgsl-dev libsimgrid-dev
+    libsqlite3-dev libopenmpi-dev openmpi-bin
     libcriterion-dev python3 python3-jsonschema
 )
 case "${1:-}" in

@@ -114,6 +114,11 @@ bool reckon_is_model(const char *path);
 enum sim_status reckon_graph_describe(struct reckon *reckon, const struct reckon_model_request *request,
                                       struct graph **out, struct sim_error *error);
 
+/* Memory of a described step on a device without pricing it: whether it fits, and the allocator's peak and reserve in GiB.
+ * Errors: as reckon_graph_describe. */
+enum sim_status reckon_model_memory(const struct reckon_device *device, const struct reckon_model_request *request, bool *fits,
+                                    double *peak_gib, double *reserve_gib, struct sim_error *error);
+
 /* A recorded step changed: batch=B (recorded at `batch`), dimV=batch|fixed for dimensions in doubt. Errors: as rewrite_batch,
  * and SIM_UNSUPPORTED for what only a model description can change. */
 enum sim_status reckon_graph_rewrite(struct reckon *reckon, const struct graph *graph, double batch,
@@ -134,6 +139,38 @@ struct reckon_predict_request {
     const char *inputs; /* of kernels that look rows up, where the graph does not say which: "alpha=1.2;hot_share=0.1" */
     uint64_t window_requests; /* line requests of a kernel simulated before extrapolating; 0: 100,000, and five times that for
                                  kernels whose sampling error weighs in the step */
+    bool timeline;          /* the answer holds the steady step played out: reckon_prediction.timeline */
+};
+
+/* ---- a predicted step as it runs: one step of the steady state, times relative to its first device work */
+
+enum reckon_lane_kind { RECKON_LANE_HOST, RECKON_LANE_STREAM, RECKON_LANE_EXPOSED };
+
+struct reckon_lane {
+    enum reckon_lane_kind kind; /* exposed: collectives with no kernel beside them */
+    uint32_t rank;              /* as numbered in the run */
+    uint32_t index;             /* thread or stream of the rank, as the trace or the model numbers them */
+};
+
+struct reckon_span {
+    uint32_t lane, name, category; /* indices; equal names have equal indices */
+    double start_us, end_us;
+};
+
+/* Means over `bin_us` each of the first rank's device: what this step asks of it. */
+struct reckon_counters {
+    size_t count;
+    double bin_us, start_us;
+    double *hbm_share, *watts, *clock_mhz; /* [count]: of the HBM rate; board power; core clock (the highest while idle) */
+};
+
+struct reckon_timeline {
+    double start_us, end_us; /* first call of the host to the last end */
+    size_t name_count, category_count, lane_count, span_count;
+    char **names, **categories;
+    struct reckon_lane *lanes;
+    struct reckon_span *spans; /* by lane, then start */
+    struct reckon_counters counters;
 };
 
 enum reckon_priced {
@@ -152,6 +189,9 @@ struct reckon_kernel_row { /* kernels of one name, program and parameters; figur
     enum reckon_priced priced;
     double count, ms, traced_ms; /* traced_ms NAN when not traced */
     char limiter[24];
+    bool has_stack;              /* a program ran on the chip model: what follows is its own */
+    double stack[KERNEL_STAGES]; /* fractions that sum to 1 */
+    double hbm_bytes, flops;     /* of all calls; flops 0: the program counts none */
 };
 
 struct reckon_category {
@@ -181,7 +221,6 @@ struct reckon_prediction {
     double step_ms, step_ms_low, step_ms_high;    /* low and high NAN until an uncertainty run */
     double examples_per_s;                        /* NAN without a batch */
     double gpu_busy_ms, host_ms, exposed_comm_ms; /* means over the ranks */
-    double board_watts, core_mhz; /* board power on average over the step, core clock while busy; means over the ranks */
     double recognised_fraction; /* of predicted GPU time, by programs and the fabric model */
     bool fits_known, fits; /* when it is known not to fit there is no step: times are NAN, no kernels */
     double capacity_gib;
@@ -196,6 +235,8 @@ struct reckon_prediction {
     struct reckon_category *categories; /* most time first */
     size_t kernel_count;
     struct reckon_kernel_row *kernels; /* most time first */
+    double watts, clock_mhz; /* means over the ranks: board power over the step, core clock while busy */
+    struct reckon_timeline *timeline; /* NULL unless asked for */
     double within_2x_fraction; /* of traced GPU kernel time, kernels whose model time is within a factor of 2
                                                   of the trace's; NAN when the trace is of another device */
     struct reckon_basis basis;
@@ -209,6 +250,7 @@ enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device
                                struct sim_error *error);
 void reckon_prediction_free(struct reckon_prediction *prediction); /* NULL is allowed */
 struct json *reckon_prediction_json(const struct reckon_prediction *prediction);
+struct json *reckon_timeline_json(const struct reckon_timeline *timeline);
 
 /* ---- what-if: one point of a study. A point changes an input that was read once, then prices all of it again. */
 

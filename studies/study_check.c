@@ -3,10 +3,12 @@
 #include "sim/core/hash.h"
 #include "studies/study_internal.h"
 #include "workloads/models/model.h"
+#include "workloads/plan.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 size_t study_point_count(const struct study *study)
 {
@@ -127,6 +129,25 @@ static enum sim_status fail(const struct study *study, struct sim_error *error, 
     return sim_fail(error, SIM_BAD_FILE, "%s: %s: %s", study->path, key, text);
 }
 
+/* "auto", a kind of sharding, or a file beside the study. */
+static enum sim_status try_plan(const struct study *study, const char *value, struct sim_error *error)
+{
+    char path[1024] = "plan=", list[200] = "auto";
+    struct study_point point = { .setting_count = 1, .keys = { "plan" }, .values = { value } };
+    for (int kind = 0; kind < PLAN_SHARDINGS; kind++) {
+        size_t used = strlen(list);
+        if (strcmp(value, plan_sharding_text((enum plan_sharding)kind)) == 0) {
+            return SIM_OK;
+        }
+        snprintf(list + used, sizeof list - used, ", %s", plan_sharding_text((enum plan_sharding)kind));
+    }
+    study_setting(study, &point, 0, path, sizeof path);
+    if (value[0] == '\0' || strcmp(value, "auto") == 0 || access(path + strlen("plan="), R_OK) == 0) {
+        return SIM_OK;
+    }
+    return sim_fail(error, SIM_BAD_FILE, "%s: plan: '%.80s' is neither %s nor a file that can be read", study->path, value, list);
+}
+
 /* One value of one key on the input: what a description would refuse, or what cannot be changed in a trace. */
 static enum sim_status try_value(const struct study *study, struct model *model, const char *key, const char *value,
                                  struct sim_error *error)
@@ -140,6 +161,9 @@ static enum sim_status try_value(const struct study *study, struct model *model,
     }
     if (strcmp(key, "fix") == 0) {
         return reckon_fixes_check(value, &reason) == SIM_OK ? SIM_OK : fail(study, error, key, reason.text);
+    }
+    if (strcmp(key, "plan") == 0 && model != NULL) {
+        return try_plan(study, value, error);
     }
     snprintf(setting, sizeof setting, "%s=%s", key, value);
     if (model != NULL) {

@@ -1,4 +1,5 @@
 #include "sim/cli/cli.h"
+#include "reckon_version.h"
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -10,11 +11,12 @@
 
 #define PROGRESS_AFTER_S 2.0
 
-enum { OPTION_JSON = 0x1000, OPTION_JOBS, OPTION_SEED, OPTION_QUIET, OPTION_ENGINE, OPTION_CHIP_ENGINE, OPTION_UNCERTAINTY };
+enum { OPTION_JSON = 0x1000, OPTION_JOBS, OPTION_SEED, OPTION_QUIET, OPTION_ENGINE, OPTION_CHIP_ENGINE, OPTION_UNCERTAINTY, OPTION_HTML };
 
 static const struct argp_option options[] = {
     { "device", 'd', "D[,D2...]", 0, "devices by name (reckon devices lists them) or profile file", 90 },
     { "json", OPTION_JSON, NULL, 0, "JSON on standard output; an array when several devices are named", 90 },
+    { "html", OPTION_HTML, "F", 0, "write the answer as a page: one file that needs nothing else", 90 },
     { "jobs", OPTION_JOBS, "N", 0, "worker processes (default: all processors)", 91 },
     { "seed", OPTION_SEED, "N", 0, "of every random stream (default 1); same seed, same bytes", 91 },
     { "engine", OPTION_ENGINE, "fluid|simgrid", 0, "flow engine of collectives (default fluid)", 91 },
@@ -113,6 +115,12 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
     case 'd': split_devices(common, argument); return 0;
     case OPTION_JSON: common->json = true; return 0;
     case OPTION_QUIET: common->quiet = true; return 0;
+    case OPTION_HTML:
+        if (!common->has_html) {
+            cli_usage_error(common, "--html: this command's answers have no page");
+        }
+        common->html = argument;
+        return 0;
     case OPTION_JOBS:
         common->options.jobs = (uint32_t)cli_integer(common, "--jobs", argument, 1, 1024);
         return 0;
@@ -135,9 +143,22 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
 
 const struct argp cli_common_argp = { .options = options, .parser = parse_common };
 
+/* The command as typed, words with blanks in quotes: for pages. */
+static void keep_line(struct cli_common *common, int argc, char **argv)
+{
+    size_t used = 0;
+    for (int i = 0; i < argc && used < sizeof common->line - 1; i++) {
+        bool quoted = i > 0 && (argv[i][0] == '\0' || strpbrk(argv[i], " \t\n'\"$&;|<>*?()") != NULL);
+        int wrote = snprintf(common->line + used, sizeof common->line - used, "%s%s%s%s", i > 0 ? " " : "", quoted ? "'" : "", argv[i],
+                             quoted ? "'" : "");
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
 /* argp's own messages take two lines; one is the contract. Told to be silent, argp is silent about help too. */
 void cli_parse(const struct argp *argp, int argc, char **argv, struct cli_common *common, void *input)
 {
+    keep_line(common, argc, argv);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0) {
             argp_help(argp, stdout, strcmp(argv[i], "--usage") == 0 ? ARGP_HELP_USAGE : ARGP_HELP_STD_HELP,
@@ -242,4 +263,24 @@ void cli_basis_text(const struct reckon_basis *basis, char *text, size_t capacit
         snprintf(text + used, capacity - used, "%s%zu %s", k > 0 ? ", " : "", basis->count[k],
                  profile_kind_text((enum profile_kind)k));
     }
+}
+
+enum sim_status cli_write_page(const struct cli_common *common, struct reckon_device *const *devices, const struct json *document,
+                               struct sim_error *error)
+{
+    if (common->html == NULL) {
+        return SIM_OK;
+    }
+    struct json *profiles = json_new_array();
+    for (size_t i = 0; devices != NULL && i < common->device_count; i++) {
+        json_append(profiles, cli_device_json(reckon_device_chip(devices[i])));
+    }
+    const char *stamp = getenv("RECKON_STAMP"); /* in place of version and commit: pages that are committed cannot name their commit */
+    struct report_run run = { .command = common->line,
+                              .version = stamp != NULL ? stamp : "reckon " RECKON_VERSION " (" RECKON_COMMIT ")",
+                              .seed = common->options.seed,
+                              .profiles = devices != NULL ? profiles : NULL };
+    enum sim_status status = report_write(document, &run, common->html, error);
+    json_destroy(profiles);
+    return status;
 }

@@ -1,6 +1,7 @@
 /* What the commands share: their entry points, the options every command takes, errors and progress. */
 #ifndef SIM_CLI_CLI_H
 #define SIM_CLI_CLI_H
+#include "reports/report.h"
 #include "sim/reckon.h"
 #include <argp.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@ int cmd_collective(int argc, char **argv);
 int cmd_calibrate(int argc, char **argv);
 int cmd_gemm(int argc, char **argv);
 int cmd_sweep(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
 
 #define CLI_DEVICES_MAX 16
 
@@ -25,6 +27,9 @@ struct cli_common {
     struct reckon_options options;
     bool json, quiet;
     bool has_intervals;   /* the command takes --uncertainty */
+    bool has_html;        /* the command takes --html */
+    const char *html;     /* file of the page; NULL: none */
+    char line[1024];      /* the command as typed, for pages */
     uint32_t uncertainty; /* samples; 0: none */
     size_t device_count;
     char *devices[CLI_DEVICES_MAX]; /* owned: split from --device */
@@ -62,6 +67,13 @@ void cli_close(struct cli_common *common, struct reckon *reckon,
 
 /* Print `json` (taken) on standard output. */
 void cli_print_json(struct json *json);
+
+/* Write `document` as a page when --html asks for one; the profiles of `devices` (NULL: none) go into it whole. */
+enum sim_status cli_write_page(const struct cli_common *common, struct reckon_device *const *devices, const struct json *document,
+                               struct sim_error *error);
+
+/* A device profile as `reckon devices NAME --json` prints it, without its file. */
+struct json *cli_device_json(const struct chip_profile *chip);
 
 /* "1 spec, 2 measured, ..." */
 void cli_basis_text(const struct reckon_basis *basis, char *text, size_t capacity);

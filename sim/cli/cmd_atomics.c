@@ -27,7 +27,6 @@ static const struct argp_option options[] = {
     { "fix", OPTION_FIX, "F[+F]", 0,
       "a curve more, with this fix; repeatable (reckon kernel --list names them)", 1 },
     { "svg", OPTION_SVG, "FILE", 0, "the curves as a picture", 1 },
-    { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { "uncertainty", OPTION_LATER, "N", OPTION_HIDDEN, "", 1 },
     { 0 },
 };
@@ -94,7 +93,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         answer->fixes[answer->curve_count++] = argument;
         return 0;
     case OPTION_LATER:
-        fprintf(stderr, "%s: --html and --uncertainty are not there yet\n", arguments->common.command);
+        fprintf(stderr, "%s: --uncertainty is not there yet\n", arguments->common.command);
         exit(2);
     case ARGP_KEY_ARG: take_word(arguments, argument); return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -324,27 +323,42 @@ static enum sim_status find_sensitivity(struct arguments *arguments, struct reck
 
 /* ---- the command */
 
-static void print_answer(struct arguments *arguments)
+static struct json *answers_json(const struct atomics_answer *answer)
 {
-    const struct atomics_answer *answer = &arguments->answer;
-    if (!arguments->common.json) {
-        print_atomics_text(answer);
-    } else if (answer->device_count == 1) {
-        cli_print_json(atomics_json(answer, 0));
-    } else {
-        struct json *list = json_new_array();
-        for (size_t d = 0; d < answer->device_count; d++) {
-            json_append(list, atomics_json(answer, d));
-        }
-        cli_print_json(list);
+    struct json *list = json_new_array();
+    if (answer->device_count == 1) {
+        json_destroy(list);
+        return atomics_json(answer, 0);
     }
+    for (size_t d = 0; d < answer->device_count; d++) {
+        json_append(list, atomics_json(answer, d));
+    }
+    return list;
+}
+
+/* The page, where asked for, and the answer. */
+static int give_answer(const struct arguments *arguments, struct reckon_device *const *devices)
+{
+    struct sim_error error = { 0 };
+    struct json *document = answers_json(&arguments->answer);
+    if (cli_write_page(&arguments->common, devices, document, &error) != SIM_OK) {
+        json_destroy(document);
+        return cli_fail(&arguments->common, &error);
+    }
+    if (arguments->common.json) {
+        cli_print_json(document);
+        return 0;
+    }
+    json_destroy(document);
+    print_atomics_text(&arguments->answer);
+    return 0;
 }
 
 int cmd_atomics(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "SUITE/KERNEL k=v...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } },
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true },
                                    .answer = { .curve_count = 1 } };
     struct atomics_answer *answer = &arguments.answer;
     struct reckon *reckon = NULL;
@@ -372,7 +386,7 @@ int cmd_atomics(int argc, char **argv)
         code = cli_fail(&arguments.common, &error);
     }
     if (code == 0) {
-        print_answer(&arguments);
+        code = give_answer(&arguments, devices);
     }
     for (size_t i = 0; i < answer->device_count * ATOMICS_CURVES_MAX * ATOMICS_VALUES_MAX; i++) {
         size_t within = i % (ATOMICS_CURVES_MAX * ATOMICS_VALUES_MAX);

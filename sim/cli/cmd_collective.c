@@ -607,7 +607,7 @@ static enum sim_status answer_platform(struct arguments *arguments, struct colle
 
 int cmd_collective(int argc, char **argv)
 {
-    struct arguments arguments = { .common = { .command = "reckon collective", .has_intervals = true }, .nodes = 1 };
+    struct arguments arguments = { .common = { .command = "reckon collective", .has_intervals = true, .has_html = true }, .nodes = 1 };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     check_arguments(&arguments);
     struct node_profile *node = NULL;
@@ -632,10 +632,16 @@ int cmd_collective(int argc, char **argv)
     int code = 0;
     if (status != SIM_OK) {
         code = cli_fail(&arguments.common, &error);
-    } else if (arguments.common.json) {
-        collective_print_json(&answer);
     } else {
-        collective_print_text(&answer);
+        struct json *document = collective_json(&answer);
+        code = cli_write_page(&arguments.common, NULL, document, &error) == SIM_OK ? 0 : cli_fail(&arguments.common, &error);
+        if (code == 0 && arguments.common.json) {
+            cli_print_json(document);
+            document = NULL;
+        } else if (code == 0) {
+            collective_print_text(&answer);
+        }
+        json_destroy(document);
     }
     reckon_doubts_free(arguments.doubts);
     node_profile_destroy(node);

@@ -211,6 +211,13 @@ static struct json *values_json(const struct chip_profile *p)
     return values;
 }
 
+struct json *cli_device_json(const struct chip_profile *chip)
+{
+    struct json *device = summary_json(chip, "");
+    json_set(device, "values", values_json(chip));
+    return device;
+}
+
 static void put_json(struct json *document)
 {
     char *text = json_print(document, true);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_EXACT = 0x2000, OPTION_HARNESS, OPTION_CACHE, OPTION_LIST, OPTION_FIX, OPTION_LATER };
+enum { OPTION_EXACT = 0x2000, OPTION_HARNESS, OPTION_CACHE, OPTION_LIST, OPTION_FIX };
 
 static const char doc[] = "Time of one kernel on a device: device time alone, unless --harness names a "
                           "measuring program. Names and parameters are "
@@ -23,7 +23,6 @@ static const struct argp_option options[] = {
       "what the caches hold when it starts (default: as its own benchmark leaves them)", 1 },
     { "list", OPTION_LIST, NULL, 0, "list the kernels and their parameters", 1 },
     { "fix", OPTION_FIX, "F", 0, "a repair of the kernel (may be given again); --list names those each kernel takes", 1 },
-    { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
     { 0 },
 };
 
@@ -71,9 +70,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_HARNESS: arguments->request.harness = argument; return 0;
     case OPTION_LIST: arguments->list = true; return 0;
     case OPTION_FIX: cli_add_fix(&arguments->common, arguments->fixes, sizeof arguments->fixes, argument); return 0;
-    case OPTION_LATER:
-        fprintf(stderr, "%s: --html is not there yet\n", arguments->common.command);
-        exit(2);
     case OPTION_CACHE:
         arguments->request.cache = (enum reckon_cache)(
             RECKON_CACHE_CLEAN + cli_choice(&arguments->common, "--cache", argument, caches, 4));
@@ -196,26 +192,26 @@ static void print_text(struct reckon_kernel *const *kernels, size_t count)
     print_notes(kernels, count);
 }
 
-static struct json *answer_json(const struct reckon_kernel *kernel, const struct reckon_doubts *doubts, size_t d)
+/* One answer, or an array of them in the order of the devices. */
+static struct json *answers_json(struct reckon_kernel *const *kernels, size_t count, const struct reckon_doubts *doubts)
 {
-    struct json *object = reckon_kernel_json(kernel);
-    if (doubts != NULL) {
-        json_set(object, "uncertainty", doubts_json(doubts, d));
-    }
-    return object;
-}
-
-static void print_json(struct reckon_kernel *const *kernels, size_t count, const struct reckon_doubts *doubts)
-{
-    if (count == 1) {
-        cli_print_json(answer_json(kernels[0], doubts, 0));
-        return;
-    }
     struct json *list = json_new_array();
     for (size_t i = 0; i < count; i++) {
-        json_append(list, answer_json(kernels[i], doubts, i));
+        struct json *object = reckon_kernel_json(kernels[i]);
+        double ratio = kernels[i]->time_us / kernels[0]->time_us;
+        if (count > 1 && isfinite(ratio)) {
+            json_set_number(object, "time_to_first", ratio);
+        }
+        if (doubts != NULL) {
+            json_set(object, "uncertainty", doubts_json(doubts, i));
+        }
+        if (count == 1) {
+            json_destroy(list);
+            return object;
+        }
+        json_append(list, object);
     }
-    cli_print_json(list);
+    return list;
 }
 
 /* With doubt the answer is the median; its parts stay those at the profile's own values. */
@@ -248,7 +244,7 @@ int cmd_kernel(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "SUITE/KERNEL k=v...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_intervals = true } };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_intervals = true, .has_html = true } };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     struct reckon_kernel *kernels[CLI_DEVICES_MAX] = { 0 };
@@ -277,8 +273,15 @@ int cmd_kernel(int argc, char **argv)
         add_doubts(&arguments, reckon, devices, kernels, &doubts, &error) != SIM_OK) {
         code = cli_fail(&arguments.common, &error);
     }
+    if (code == 0 && arguments.common.html != NULL) {
+        struct json *document = answers_json(kernels, arguments.common.device_count, doubts);
+        if (cli_write_page(&arguments.common, devices, document, &error) != SIM_OK) {
+            code = cli_fail(&arguments.common, &error);
+        }
+        json_destroy(document);
+    }
     if (code == 0 && arguments.common.json) {
-        print_json(kernels, arguments.common.device_count, doubts);
+        cli_print_json(answers_json(kernels, arguments.common.device_count, doubts));
     } else if (code == 0) {
         print_text(kernels, arguments.common.device_count);
         if (doubts != NULL) {

@@ -1,4 +1,5 @@
 /* reckon predict INPUT... : reads the trace or the model, asks for a prediction per device, prints (print_predict.c). */
+#include "reports/perfetto.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/print_doubts.h"
 #include "sim/cli/print_predict.h"
@@ -19,7 +20,7 @@ enum {
     OPTION_SET,
     OPTION_FORCE,
     OPTION_FIX,
-    OPTION_LATER
+    OPTION_PERFETTO
 };
 
 static const char doc[] =
@@ -44,8 +45,7 @@ static const struct argp_option options[] = {
     { "set", OPTION_SET, "k=v", 0, "change a trace: batch (recorded at --batch), dimV=batch|fixed, skew, hot_share (of looked-up rows); or a model: batch, sequence, layers, heads, width, rows, dim, skew, precision, optimizer, "
                                    "checkpoint, parallel, gpus, plan; or either: fix=A+B", 1 },
     { "fix", OPTION_FIX, "F[@P]", 0, "a fix on every kernel or collective that takes it, or on program P alone (reckon advise lists them); again for more", 1 },
-    { "html", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
-    { "perfetto", OPTION_LATER, "F", OPTION_HIDDEN, "", 1 },
+    { "perfetto", OPTION_PERFETTO, "F", 0, "write the predicted step as a trace for ui.perfetto.dev, names as a profile has them", 1 },
     { 0 },
 };
 
@@ -54,7 +54,7 @@ struct arguments {
     struct reckon_predict_request request;
     const char **paths, **settings;
     size_t path_count, setting_count;
-    const char *node;
+    const char *node, *perfetto;
     char fixes[512], inputs[96]; /* backing of the request's */
     struct print_predict_options print;
 };
@@ -117,6 +117,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->request.step_ms = cli_number(common, "--step-ms", argument, 1e-6, 1e9);
         return 0;
     case OPTION_TRACED_HOST: arguments->request.traced_host_times = true; return 0;
+    case OPTION_PERFETTO: arguments->perfetto = argument; return 0;
     case OPTION_FORCE: arguments->request.refuse_unrecognised = false; return 0;
     case OPTION_SET: take_setting(arguments, argument); return 0;
     case OPTION_FIX: append(common, arguments->fixes, sizeof arguments->fixes, "+", argument); return 0;
@@ -124,35 +125,31 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_TOP:
         arguments->print.top = (size_t)cli_integer(common, "--top", argument, 0, 100000);
         return 0;
-    case OPTION_LATER:
-        fprintf(stderr, "%s: --html and --perfetto are not there yet\n",
-                common->command);
-        exit(2);
     case ARGP_KEY_ARG: arguments->paths[arguments->path_count++] = argument; return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
 
-static struct json *answer_json(const struct reckon_prediction *prediction, const struct reckon_doubts *doubts, size_t d)
+/* One answer, or an array of them in the order of the devices. */
+static struct json *answers_json(struct reckon_prediction *const *predictions, size_t count, const struct reckon_doubts *doubts)
 {
-    struct json *object = reckon_prediction_json(prediction);
-    if (doubts != NULL) {
-        json_set(object, "uncertainty", doubts_json(doubts, d));
-    }
-    return object;
-}
-
-static void print_json(struct reckon_prediction *const *predictions, size_t count, const struct reckon_doubts *doubts)
-{
-    if (count == 1) {
-        cli_print_json(answer_json(predictions[0], doubts, 0));
-        return;
-    }
     struct json *list = json_new_array();
     for (size_t i = 0; i < count; i++) {
-        json_append(list, answer_json(predictions[i], doubts, i));
+        struct json *object = reckon_prediction_json(predictions[i]);
+        double ratio = predictions[i]->step_ms / predictions[0]->step_ms;
+        if (count > 1 && isfinite(ratio)) {
+            json_set_number(object, "time_to_first", ratio);
+        }
+        if (doubts != NULL) {
+            json_set(object, "uncertainty", doubts_json(doubts, i));
+        }
+        if (count == 1) {
+            json_destroy(list);
+            return object;
+        }
+        json_append(list, object);
     }
-    cli_print_json(list);
+    return list;
 }
 
 /* With doubt the answer is the median; its parts stay those at the profile's own values. */
@@ -250,6 +247,23 @@ static int report_unfit(const struct arguments *arguments, struct reckon_predict
     return code;
 }
 
+/* The page and the trace, where asked for. */
+static int write_files(const struct arguments *arguments, struct reckon_device *const *devices,
+                       struct reckon_prediction *const *predictions, const struct reckon_doubts *doubts)
+{
+    struct sim_error error = { 0 };
+    enum sim_status status = SIM_OK;
+    if (arguments->perfetto != NULL) {
+        status = perfetto_write(predictions, arguments->common.device_count, arguments->perfetto, &error);
+    }
+    if (status == SIM_OK && arguments->common.html != NULL) {
+        struct json *document = answers_json(predictions, arguments->common.device_count, doubts);
+        status = cli_write_page(&arguments->common, devices, document, &error);
+        json_destroy(document);
+    }
+    return status == SIM_OK ? 0 : cli_fail(&arguments->common, &error);
+}
+
 static int predict(struct arguments *arguments, struct reckon *reckon, struct reckon_device *const *devices)
 {
     struct reckon_prediction *predictions[CLI_DEVICES_MAX] = { 0 };
@@ -270,6 +284,7 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
         return cli_fail(&arguments->common, &error);
     }
     arguments->request.graph = graph;
+    arguments->request.timeline = arguments->common.html != NULL || arguments->perfetto != NULL;
     for (size_t i = 0; code == 0 && i < count; i++) {
         if (reckon_predict(reckon, devices[i], &arguments->request, &predictions[i], &error) != SIM_OK) {
             code = cli_fail(&arguments->common, &error);
@@ -279,8 +294,9 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
         add_doubts(arguments, reckon, devices, predictions, &doubts, &error) != SIM_OK) {
         code = cli_fail(&arguments->common, &error);
     }
+    code = code == 0 ? write_files(arguments, devices, predictions, doubts) : code;
     if (code == 0 && arguments->common.json) {
-        print_json(predictions, count, doubts);
+        cli_print_json(answers_json(predictions, count, doubts));
     } else if (code == 0) {
         print_predict(predictions, count, &arguments->print);
         if (doubts != NULL) {
@@ -301,7 +317,7 @@ int cmd_predict(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "INPUT...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_intervals = true },
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_intervals = true, .has_html = true },
                                    .request = { .refuse_unrecognised = true },
                                    .print = { .top = 15 } };
     struct reckon *reckon = NULL;

@@ -136,27 +136,32 @@ static void print_text(const struct reckon_validation *validation, size_t worst)
     }
 }
 
-static int validate(struct arguments *arguments, struct reckon *reckon, const struct reckon_device *device)
+static int validate(struct arguments *arguments, struct reckon *reckon, struct reckon_device *device)
 {
     struct reckon_validation *validation = NULL;
     struct sim_error error = { 0 };
     if (reckon_validate(reckon, device, &arguments->request, &validation, &error) != SIM_OK) {
         return cli_fail(&arguments->common, &error);
     }
-    if (arguments->common.json) {
-        cli_print_json(reckon_validation_json(validation));
-    } else {
+    struct json *document = reckon_validation_json(validation);
+    struct reckon_device *const devices[] = { device };
+    int code = cli_write_page(&arguments->common, devices, document, &error) == SIM_OK ? 0 : cli_fail(&arguments->common, &error);
+    if (code == 0 && arguments->common.json) {
+        cli_print_json(document);
+        document = NULL;
+    } else if (code == 0) {
         print_text(validation, arguments->worst);
     }
+    json_destroy(document);
     reckon_validation_free(validation);
-    return 0;
+    return code;
 }
 
 int cmd_validate(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "DIR|CSV...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } }, .worst = 10 };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true }, .worst = 10 };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     arguments.paths = calloc((size_t)argc + 1, sizeof(char *));

@@ -205,7 +205,7 @@ static void set_library(struct json *root, const struct collective_answer *answe
     json_set(root, "fixes", levers);
 }
 
-void collective_print_json(const struct collective_answer *answer)
+struct json *collective_json(const struct collective_answer *answer)
 {
     const struct collective_request *request = &answer->request;
     const struct collective_result *result = &answer->result;
@@ -235,5 +235,5 @@ void collective_print_json(const struct collective_answer *answer)
     if (answer->node != NULL) {
         set_library(root, answer);
     }
-    cli_print_json(root);
+    return root;
 }

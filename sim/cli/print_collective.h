@@ -29,6 +29,6 @@ struct collective_answer {
 };
 
 void collective_print_text(const struct collective_answer *answer);
-void collective_print_json(const struct collective_answer *answer);
+struct json *collective_json(const struct collective_answer *answer);
 
 #endif

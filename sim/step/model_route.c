@@ -61,6 +61,23 @@ enum sim_status reckon_graph_describe(struct reckon *reckon, const struct reckon
     return describe(request, NULL, out, error);
 }
 
+enum sim_status reckon_model_memory(const struct reckon_device *device, const struct reckon_model_request *request, bool *fits,
+                                    double *peak_gib, double *reserve_gib, struct sim_error *error)
+{
+    struct graph *graph = NULL;
+    struct step_memory memory = { 0 };
+    enum sim_status status = describe(request, NULL, &graph, error);
+    if (status != SIM_OK) {
+        return status;
+    }
+    step_memory_measure(graph, &memory);
+    *peak_gib = memory.peak_bytes / GIB;
+    *reserve_gib = step_memory_reserve_gib(graph);
+    *fits = memory.known && *peak_gib + *reserve_gib <= device->chip.hbm_capacity;
+    graph_destroy(graph);
+    return SIM_OK;
+}
+
 /* ---- advice ---------------------------------------------------------------------------------------------------- */
 
 static double peak_with(const struct reckon_model_request *request, const char *change)

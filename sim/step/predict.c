@@ -12,6 +12,7 @@
 #include "sim/step/session.h"
 #include "sim/step/step_clock.h"
 #include "sim/step/step_fixes.h"
+#include "sim/step/timeline.h"
 #include "workloads/graph.h"
 #include "workloads/trace/kineto.h"
 #include <math.h>
@@ -576,8 +577,8 @@ static void note_clock(struct prediction_build *build, const struct step_clock_r
         mhz += ranks[r].mhz / build->graph->rank_count;
         watts += ranks[r].watts / build->graph->rank_count;
     }
-    build->prediction->board_watts = watts;
-    build->prediction->core_mhz = mhz;
+    build->prediction->watts = watts;
+    build->prediction->clock_mhz = mhz;
     notes_add(&build->prediction->notes, "board power: %.0f W on average of %.0f; core clock %.0f MHz while busy",
               watts, build->device->chip.power_board_limit, mhz);
 }
@@ -612,6 +613,9 @@ static enum sim_status apply_power(struct prediction_build *build, struct sim_er
     }
     if (status == SIM_OK) {
         note_clock(build, ranks);
+        if (build->request->timeline) {
+            build->prediction->timeline = timeline_of(build->graph, build->timeline, build->prices, loads, mhz, chip);
+        }
     }
     free(loads);
     free(mhz);
@@ -710,6 +714,20 @@ static void category_add(struct reckon_prediction *prediction, const char *name,
     prediction->categories[c].count += count;
 }
 
+/* What the chip model says of the row's kernel. */
+static void fill_row_price(const struct prediction_build *build, const struct node_pricing *pricing, double per_rank,
+                           struct reckon_kernel_row *row)
+{
+    if (!pricing->has_request) {
+        return;
+    }
+    const struct kernel_price *price = session_price_of(build->reckon, build->device, &pricing->request);
+    row->has_stack = true;
+    memcpy(row->stack, price->result.stack, sizeof row->stack);
+    row->hbm_bytes = price->result.bytes[KERNEL_LEVEL_HBM] * per_rank;
+    row->flops = fmax(price->flops, 0) * per_rank;
+}
+
 /* A row per device node, then merged where name, program and parameters are the same. Figures per GPU. */
 static void fill_rows(struct prediction_build *build)
 {
@@ -736,6 +754,7 @@ static void fill_rows(struct prediction_build *build)
         snprintf(row->limiter, sizeof row->limiter, "%s", pricing->limiter);
         row->priced = pricing->priced;
         row->count = per_rank;
+        fill_row_price(build, pricing, per_rank, row);
         row->ms = (build->timeline->end_us[i] - build->timeline->start_us[i]) * 1e-3 * per_rank;
         row->traced_ms = node->traced_us >= 0 && !is_described(build->graph) ? node->traced_us * 1e-3 * per_rank
                                                                             : NAN;
@@ -747,6 +766,8 @@ static void fill_rows(struct prediction_build *build)
             rows[merged - 1].count += rows[i].count;
             rows[merged - 1].ms += rows[i].ms;
             rows[merged - 1].traced_ms += rows[i].traced_ms;
+            rows[merged - 1].hbm_bytes += rows[i].hbm_bytes;
+            rows[merged - 1].flops += rows[i].flops;
             row_free(&rows[i]);
         } else {
             rows[merged++] = rows[i];
@@ -951,8 +972,7 @@ static void fill_impossible(struct reckon_prediction *prediction)
     prediction->step_ms = prediction->step_ms_low = prediction->step_ms_high = NAN;
     prediction->examples_per_s = prediction->within_2x_fraction = NAN;
     prediction->gpu_busy_ms = prediction->host_ms = prediction->exposed_comm_ms = NAN;
-    prediction->board_watts = prediction->core_mhz = NAN;
-    prediction->recognised_fraction = NAN;
+    prediction->recognised_fraction = prediction->watts = prediction->clock_mhz = NAN;
     notes_add(&prediction->notes, "does not fit: %s", prediction->memory_advice);
 }
 
@@ -1063,6 +1083,7 @@ void reckon_prediction_free(struct reckon_prediction *prediction)
     }
     free(prediction->kernels);
     free(prediction->categories);
+    timeline_free(prediction->timeline);
     notes_free(&prediction->notes);
     free(prediction);
 }

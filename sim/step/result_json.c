@@ -163,6 +163,27 @@ static struct json *categories_json(const struct reckon_prediction *prediction)
     return list;
 }
 
+#define STAGE_SHOWN 0.0005 /* of the time */
+
+static void set_row_price(struct json *entry, const struct reckon_kernel_row *row)
+{
+    if (!row->has_stack) {
+        json_set_null(entry, "stack");
+        json_set_null(entry, "hbm_bytes");
+        json_set_null(entry, "flops");
+        return;
+    }
+    struct json *stack = json_new_object();
+    for (int s = 0; s < KERNEL_STAGES; s++) {
+        if (row->stack[s] >= STAGE_SHOWN) {
+            json_set_number(stack, kernel_stage_text((enum kernel_stage)s), row->stack[s]);
+        }
+    }
+    json_set(entry, "stack", stack);
+    json_set_number(entry, "hbm_bytes", row->hbm_bytes);
+    set_number_or_null(entry, "flops", row->flops > 0 ? row->flops : NAN);
+}
+
 static struct json *kernels_json(const struct reckon_prediction *prediction)
 {
     static const char *const priced[RECKON_PRICED_KINDS] = { "program", "fabric", "bytes", "replayed" };
@@ -179,6 +200,7 @@ static struct json *kernels_json(const struct reckon_prediction *prediction)
         json_set_string(entry, "category", row->category);
         json_set_string(entry, "priced", priced[row->priced]);
         json_set_string(entry, "params", row->params);
+        set_row_price(entry, row);
         json_append(list, entry);
     }
     return list;
@@ -219,8 +241,6 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction)
     set_number_or_null(object, "gpu_busy_ms", prediction->gpu_busy_ms);
     set_number_or_null(object, "host_ms", prediction->host_ms);
     set_number_or_null(object, "exposed_comm_ms", prediction->exposed_comm_ms);
-    set_number_or_null(object, "board_watts", prediction->board_watts);
-    set_number_or_null(object, "core_mhz", prediction->core_mhz);
     set_number_or_null(object, "recognised_fraction", prediction->recognised_fraction);
     if (prediction->fits_known) {
         json_set_bool(object, "fits", prediction->fits);
@@ -242,6 +262,11 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction)
     json_set(object, "categories", categories_json(prediction));
     json_set(object, "kernels", kernels_json(prediction));
     set_number_or_null(object, "within_2x_fraction", prediction->within_2x_fraction);
+    set_number_or_null(object, "watts", prediction->watts > 0 ? prediction->watts : NAN);
+    set_number_or_null(object, "clock_mhz", prediction->clock_mhz > 0 ? prediction->clock_mhz : NAN);
+    if (prediction->timeline != NULL) {
+        json_set(object, "timeline", reckon_timeline_json(prediction->timeline));
+    }
     json_set_string(object, "node", prediction->node);
     json_set_string(object, "host", prediction->host);
     json_set_string(object, "source", prediction->source);

@@ -89,6 +89,7 @@ struct simulation {
     struct meeting *meetings;    /* [ITERATIONS][meeting_count] */
     struct item **meeting_items; /* backing of meeting.items */
     bool *dropped;               /* [node_count]: synchronises left out */
+    double *host_start, *host_end; /* [node_count], us: the host's calls of SHOWN_STEP */
     sim_time last_end[ITERATIONS];
     uint64_t sequence;
 };
@@ -411,6 +412,18 @@ static bool host_next_iteration(struct host *host)
     return !host->finished;
 }
 
+/* The host is in the call of `index`, from the first time that it comes to it until `us` after now. */
+static void note_call(struct simulation *sim, const struct host *host, uint32_t index, double start_us, double us)
+{
+    double now = time_to_us(event_queue_now(sim->queue));
+    if (host->iteration == SHOWN_STEP) {
+        if (isnan(sim->host_start[index])) {
+            sim->host_start[index] = now + start_us;
+        }
+        sim->host_end[index] = now + start_us + us;
+    }
+}
+
 /* Run the host until it spends time in a call or blocks. `us` gathers calls that hand nothing to the device. */
 static void host_run(struct simulation *sim, struct host *host)
 {
@@ -439,20 +452,29 @@ static void host_run(struct simulation *sim, struct host *host)
             return;
         }
         if (waits) {
+            note_call(sim, host, index, us, 0);
             host->blocked = true;
             return;
         }
         switch (node->kind) {
         case GRAPH_HOST_OP:
+            note_call(sim, host, index, us, operator_cost(costs, node));
             us += operator_cost(costs, node);
             host->at++;
             break;
         case GRAPH_HOST_SYNC:
+            note_call(sim, host, index, us, sim->dropped[index] ? 0 : costs->sync_us);
             us += sim->dropped[index] ? 0 : costs->sync_us;
             host->at++;
             break;
-        case GRAPH_HOST_LAUNCH: host_spend(host, us + costs->launch_us, index); return;
-        default: host_spend(host, us + costs->event_us, index); return; /* record or wait */
+        case GRAPH_HOST_LAUNCH:
+            note_call(sim, host, index, us, costs->launch_us);
+            host_spend(host, us + costs->launch_us, index);
+            return;
+        default: /* record or wait */
+            note_call(sim, host, index, us, costs->event_us);
+            host_spend(host, us + costs->event_us, index);
+            return;
         }
     }
 }
@@ -684,6 +706,8 @@ static void simulation_finish(struct simulation *sim)
     free(sim->meetings);
     free(sim->meeting_items);
     free(sim->dropped);
+    free(sim->host_start);
+    free(sim->host_end);
 }
 
 /* Everything the run loop needs; false when memory is short (finish is safe then). */
@@ -694,9 +718,15 @@ static bool simulation_build(struct simulation *sim, size_t *dropped)
     sim->ranks = calloc(graph->rank_count, sizeof *sim->ranks);
     sim->items = calloc(ITERATIONS * graph->node_count + 1, sizeof *sim->items);
     sim->dropped = calloc(graph->node_count + 1, sizeof *sim->dropped);
-    bool built = sim->ranks != NULL && sim->items != NULL && sim->dropped != NULL && meetings_build(sim);
+    sim->host_start = malloc((graph->node_count + 1) * sizeof(double));
+    sim->host_end = malloc((graph->node_count + 1) * sizeof(double));
+    bool built = sim->ranks != NULL && sim->items != NULL && sim->dropped != NULL && sim->host_start != NULL &&
+                 sim->host_end != NULL && meetings_build(sim);
     if (built) {
         items_build(sim);
+    }
+    for (size_t i = 0; built && i < graph->node_count; i++) {
+        sim->host_start[i] = sim->host_end[i] = NAN;
     }
     for (uint32_t r = 0; built && r < graph->rank_count; r++) {
         built = rank_build(sim, r);
@@ -785,8 +815,10 @@ static bool timeline_fill(struct simulation *sim, struct step_timeline *timeline
     timeline->rank_count = sim->graph->rank_count;
     timeline->start_us = malloc((nodes + 1) * sizeof(double));
     timeline->end_us = malloc((nodes + 1) * sizeof(double));
+    timeline->host_start_us = malloc((nodes + 1) * sizeof(double));
+    timeline->host_end_us = malloc((nodes + 1) * sizeof(double));
     timeline->ranks = calloc(sim->graph->rank_count, sizeof *timeline->ranks);
-    if (intervals == NULL || timeline->start_us == NULL || timeline->end_us == NULL ||
+    if (intervals == NULL || timeline->host_start_us == NULL || timeline->host_end_us == NULL || timeline->start_us == NULL || timeline->end_us == NULL ||
         timeline->ranks == NULL) {
         free(intervals);
         return false;
@@ -806,6 +838,8 @@ static bool timeline_fill(struct simulation *sim, struct step_timeline *timeline
         const struct item *item = item_of(sim, SHOWN_STEP, n);
         timeline->start_us[n] = item->done ? us_between(origin, item->start) : -1;
         timeline->end_us[n] = item->done ? us_between(origin, item->end) : -1;
+        timeline->host_start_us[n] = sim->host_start[n] - time_to_us(origin);
+        timeline->host_end_us[n] = sim->host_end[n] - time_to_us(origin);
     }
     for (uint32_t r = 0; r < timeline->rank_count; r++) {
         rank_measure(sim, r, intervals, &timeline->ranks[r]);
@@ -871,6 +905,8 @@ void step_timeline_destroy(struct step_timeline *timeline)
     if (timeline != NULL) {
         free(timeline->start_us);
         free(timeline->end_us);
+        free(timeline->host_start_us);
+        free(timeline->host_end_us);
         free(timeline->ranks);
         free(timeline);
     }

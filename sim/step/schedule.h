@@ -48,6 +48,9 @@ struct step_timeline {
     size_t node_count;
     /* [node_count], of one steady step, relative to its first start; -1: not run. Owned. */
     double *start_us, *end_us;
+    /* [node_count], of the same step and origin: when the host was in the call, waiting included; NAN: no host node, or not run.
+     * The host runs ahead of the device, so these may be below 0. Owned. */
+    double *host_start_us, *host_end_us;
     uint32_t rank_count;
     struct step_rank_times *ranks; /* [rank_count]; owned */
     size_t dropped_syncs;          /* synchronises left out, see options */

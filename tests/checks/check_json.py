@@ -28,7 +28,9 @@ COMMANDS = [
     "gemm 300 64 128 --dtype bf16 --grouped 100,200 --all --estimate --device h200 --json",
     "predict {trace} --device mi350x,b200,h200 --json",
     "predict tests/fixtures/models/tiny.json --device h200 --json",
+    "predict tests/fixtures/models/tiny.json --device h200,mi350x --html {scratch}.html --json", # with its timeline
     "validate calib/data/h200/launch.csv --device h200 --json",
+    "compare tests/fixtures/answers/minimal_h200.json tests/fixtures/answers/minimal_mi350x.json --json",
     "collective all_reduce 1048576 --node h200x8 --gpus 8 --json",
     "calibrate --from calib/data/h200/latency.csv --base h200 --fit tests/fixtures/fits/latency.json -o {scratch} --json",
 ]

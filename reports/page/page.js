@@ -1,0 +1,89 @@
+"use strict";
+(() => {
+const $ = (s, e) => [...(e || document).querySelectorAll(s)];
+const root = document.documentElement, theme = document.getElementById("theme");
+const dark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme:dark)").matches;
+const themed = [];
+theme.hidden = false;
+theme.onclick = () => { root.dataset.theme = dark() ? "light" : "dark"; themed.forEach(f => f()); };
+matchMedia("(prefers-color-scheme:dark)").addEventListener("change", () => themed.forEach(f => f()));
+
+/* Tables: sort by a heading, all rows, CSV with the full numbers. */
+const raw = td => { const d = td.querySelector("data"), b = td.querySelector(".bar"); return d ? d.value : b ? b.title : td.textContent.trim(); };
+const esc = t => /[",\n]/.test(t) ? '"' + t.replace(/"/g, '""') + '"' : t;
+$("table.sort").forEach(table => {
+  const body = table.tBodies[0], more = table.dataset.more && JSON.parse(document.getElementById(table.dataset.more).textContent);
+  let rest = more || [];
+  const cell = (v, n) => {
+    const td = document.createElement("td");
+    if (v !== null && v.b) { const b = document.createElement("span"); b.className = "bar"; b.title = v.t; for (const [k, w] of v.b) { const i = document.createElement("i"); i.className = "k" + k; i.style.width = w + "%"; b.append(i); } td.append(b); }
+    else if (v !== null && typeof v === "object") { const d = document.createElement("data"); d.value = v[0]; d.textContent = v[1]; td.append(d); } else { td.textContent = v === null ? "\u2013" : v; }
+    td.className = n; return td;
+  };
+  const classes = $("thead th", table).map(h => h.className);
+  const fill = () => {
+    const all = document.createDocumentFragment();
+    for (const r of rest) { const tr = document.createElement("tr"); r.forEach((v, i) => tr.append(cell(v, classes[i]))); all.append(tr); }
+    rest = []; body.append(all);
+  };
+  const tools = document.createElement("div"); tools.className = "tools";
+  if (rest.length) {
+    const b = document.createElement("button"); b.textContent = "Show all " + (body.rows.length + rest.length) + " rows";
+    b.onclick = () => { fill(); b.remove(); }; tools.append(b);
+  }
+  const csv = document.createElement("button"); csv.textContent = "CSV"; csv.setAttribute("aria-label", "Download " + (table.caption ? table.caption.textContent : "table") + " as CSV");
+  csv.onclick = () => {
+    const lines = [$("thead th", table).map(h => esc(h.textContent.trim())).join(",")];
+    for (const r of body.rows) lines.push([...r.cells].map(c => esc(raw(c))).join(","));
+    for (const r of rest) lines.push(r.map(v => esc(v === null ? "" : v.b ? v.t : typeof v === "object" ? String(v[0]) : v)).join(","));
+    const a = document.createElement("a"); a.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+    a.download = (table.id || "table") + ".csv"; a.click(); setTimeout(() => URL.revokeObjectURL(a.href), 1000);
+  };
+  tools.append(csv); table.parentNode.before(tools);
+  $("thead th", table).forEach((th, i) => {
+    const b = document.createElement("button"); b.append(...th.childNodes); th.append(b); b.title = "Sort";
+    b.onclick = () => {
+      fill();
+      const up = th.getAttribute("aria-sort") === "descending" || !(th.getAttribute("aria-sort") || th.classList.contains("n"));
+      $("thead th", table).forEach(h => h.removeAttribute("aria-sort"));
+      th.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const keyed = [...body.rows].map(r => { const t = raw(r.cells[i]), v = parseFloat(t); return [th.classList.contains("n") ? (isNaN(v) ? -Infinity : v) : t, r]; });
+      keyed.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0) * (up ? 1 : -1));
+      body.append(...keyed.map(k => k[1]));
+    };
+  });
+});
+
+/* The timeline: wider or narrower, in its scrolling box. */
+$(".lanes").forEach(lanes => {
+  const box = lanes.querySelector(".scroll"), svg = lanes.querySelector("svg"), tools = document.createElement("div");
+  let zoom = 1;
+  const set = z => { const mid = (box.scrollLeft + box.clientWidth / 2) / box.scrollWidth; zoom = Math.min(64, Math.max(1, z)); svg.style.width = 100 * zoom + "%"; box.scrollLeft = mid * box.scrollWidth - box.clientWidth / 2; };
+  tools.className = "tools";
+  for (const [t, f, l] of [["\u2212", () => set(zoom / 2), "Zoom out"], ["+", () => set(zoom * 2), "Zoom in"], ["1:1", () => set(1), "Whole step"]]) {
+    const b = document.createElement("button"); b.textContent = t; b.setAttribute("aria-label", l); b.onclick = f; tools.append(b);
+  }
+  box.addEventListener("keydown", e => { if (e.key === "+") set(zoom * 2); else if (e.key === "-") set(zoom / 2); else return; e.preventDefault(); });
+  lanes.before(tools);
+});
+
+/* Zoomable series: drag to zoom, double click for all. */
+$(".plot").forEach(div => {
+  const d = JSON.parse(document.getElementById(div.dataset.of).textContent);
+  const color = n => getComputedStyle(root).getPropertyValue(n).trim();
+  let plot = null;
+  const make = () => {
+    if (plot) plot.destroy();
+    const axis = label => ({ label, stroke: color("--ink"), grid: { stroke: color("--line") }, ticks: { stroke: color("--line") } });
+    const scale = log => log ? { distr: 3, time: false } : { time: false };
+    plot = new uPlot({
+      width: Math.max(260, div.clientWidth), height: 320, scales: { x: scale(d.logx), y: scale(d.logy) },
+      axes: [axis(d.x), Object.assign(axis(d.y), { size: 64 })],
+      series: [{ label: d.x }].concat(d.names.map((n, i) => ({ label: n, stroke: color("--c" + (d.colors ? d.colors[i] : i) % 10), width: 2, dash: d.dashes && d.dashes[i] ? [8, 4] : undefined, points: { show: d.points ? true : undefined } }))),
+    }, [d.values[0]].concat(d.values.slice(1)), div);
+  };
+  make(); themed.push(make);
+  let last = div.clientWidth;
+  new ResizeObserver(() => { if (plot && div.clientWidth !== last) { last = div.clientWidth; plot.setSize({ width: Math.max(260, last), height: 320 }); } }).observe(div);
+});
+})();

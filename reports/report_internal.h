@@ -1,0 +1,25 @@
+/* The pages, one per kind of answer; report.c picks. */
+#ifndef REPORTS_REPORT_INTERNAL_H
+#define REPORTS_REPORT_INTERNAL_H
+#include "reports/chart.h"
+#include "reports/page.h"
+#include "reports/report.h"
+
+void report_predict(struct page *page, const struct report_run *run);
+void report_kernel(struct page *page, const struct report_run *run);
+void report_atomics(struct page *page, const struct report_run *run);
+void report_validate(struct page *page, const struct report_run *run);
+void report_collective(struct page *page, const struct report_run *run);
+void report_plan(struct page *page, const struct report_run *run);
+void report_compare(struct page *page, const struct report_run *run);
+
+/* "1.00x [0.93, 1.08]" of an answer's uncertainty.ratio_to_first or, without samples, time_to_first. */
+void report_ratio(struct page *page, const struct json *answer);
+/* "fitted 12, assumed 40, ...", and the notes of all answers, each once. */
+void report_assumptions(struct page *page);
+/* The answer's interval, and what drives it, as a table; nothing without samples. */
+void report_doubts(struct page *page, const char *unit);
+/* A C++ kernel name down to its function: no return type, namespaces, template or call arguments. */
+void report_short_name(const char *name, char *text, size_t capacity);
+
+#endif
