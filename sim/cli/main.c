@@ -23,6 +23,7 @@ static const struct command commands[] = {
     { "power", cmd_power, "what board power leaves dense products in bursts" },
     { "validate", cmd_validate, "predictions against measured tables" },
     { "calibrate", cmd_calibrate, "numbers of a device profile fitted to measured tables" },
+    { "plan", cmd_plan, "what to buy or lease for a demand: GPUs, power, cost, the cheapest mix" },
     { "compare", cmd_compare, "what changed between two answers" },
     { "devices", cmd_devices, "the device profiles: list, show, check" },
 };
