@@ -216,6 +216,14 @@ static void show_progress(void *context, const char *what, size_t done, size_t t
     fflush(stderr);
 }
 
+void cli_progress(struct cli_common *common)
+{
+    if (!common->quiet && isatty(STDERR_FILENO)) {
+        common->options.progress = show_progress;
+        common->options.progress_context = calloc(1, sizeof(struct progress));
+    }
+}
+
 int cli_open(struct cli_common *common, const char *node, struct reckon **reckon,
              struct reckon_device *devices[CLI_DEVICES_MAX])
 {
@@ -225,10 +233,7 @@ int cli_open(struct cli_common *common, const char *node, struct reckon **reckon
     if (common->device_count == 0) {
         cli_usage_error(common, "--device is needed (reckon devices lists the names)");
     }
-    if (!common->quiet && isatty(STDERR_FILENO)) {
-        common->options.progress = show_progress;
-        common->options.progress_context = calloc(1, sizeof(struct progress));
-    }
+    cli_progress(common);
     enum sim_status status = reckon_create(&common->options, reckon, &error);
     for (size_t i = 0; status == SIM_OK && i < common->device_count; i++) {
         status = reckon_device_open(*reckon, common->devices[i], node, &devices[i], &error);
@@ -265,22 +270,32 @@ void cli_basis_text(const struct reckon_basis *basis, char *text, size_t capacit
     }
 }
 
-enum sim_status cli_write_page(const struct cli_common *common, struct reckon_device *const *devices, const struct json *document,
-                               struct sim_error *error)
+enum sim_status cli_write_page_of(const struct cli_common *common, const struct chip_profile *const *chips, size_t count,
+                                  const struct json *document, struct sim_error *error)
 {
     if (common->html == NULL) {
         return SIM_OK;
     }
     struct json *profiles = json_new_array();
-    for (size_t i = 0; devices != NULL && i < common->device_count; i++) {
-        json_append(profiles, cli_device_json(reckon_device_chip(devices[i])));
+    for (size_t i = 0; i < count; i++) {
+        json_append(profiles, cli_device_json(chips[i]));
     }
     const char *stamp = getenv("RECKON_STAMP"); /* in place of version and commit: pages that are committed cannot name their commit */
     struct report_run run = { .command = common->line,
                               .version = stamp != NULL ? stamp : "reckon " RECKON_VERSION " (" RECKON_COMMIT ")",
                               .seed = common->options.seed,
-                              .profiles = devices != NULL ? profiles : NULL };
+                              .profiles = count > 0 ? profiles : NULL };
     enum sim_status status = report_write(document, &run, common->html, error);
     json_destroy(profiles);
     return status;
+}
+
+enum sim_status cli_write_page(const struct cli_common *common, struct reckon_device *const *devices, const struct json *document,
+                               struct sim_error *error)
+{
+    const struct chip_profile *chips[CLI_DEVICES_MAX];
+    for (size_t i = 0; devices != NULL && i < common->device_count; i++) {
+        chips[i] = reckon_device_chip(devices[i]);
+    }
+    return cli_write_page_of(common, chips, devices != NULL ? common->device_count : 0, document, error);
 }

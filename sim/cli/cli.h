@@ -18,6 +18,8 @@ int cmd_collective(int argc, char **argv);
 int cmd_calibrate(int argc, char **argv);
 int cmd_gemm(int argc, char **argv);
 int cmd_sweep(int argc, char **argv);
+int cmd_advise(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 
 #define CLI_DEVICES_MAX 16
@@ -59,6 +61,9 @@ size_t cli_choice(const struct cli_common *common, const char *option, const cha
 /* Append a fix to "fix=A+B" in `fixes`; exits 1 when it does not fit or a '+' or ';' is in it. */
 void cli_add_fix(const struct cli_common *common, char *fixes, size_t capacity, const char *fix);
 
+/* Progress on the terminal for what takes over two seconds, unless --quiet; the context is the caller's to free. */
+void cli_progress(struct cli_common *common);
+
 /* Open a session, and the devices asked for (at least one needed). node NULL: each device's own. Prints errors. */
 int cli_open(struct cli_common *common, const char *node, struct reckon **reckon,
              struct reckon_device *devices[CLI_DEVICES_MAX]);
@@ -71,6 +76,9 @@ void cli_print_json(struct json *json);
 /* Write `document` as a page when --html asks for one; the profiles of `devices` (NULL: none) go into it whole. */
 enum sim_status cli_write_page(const struct cli_common *common, struct reckon_device *const *devices, const struct json *document,
                                struct sim_error *error);
+
+enum sim_status cli_write_page_of(const struct cli_common *common, const struct chip_profile *const *chips, size_t count,
+                                  const struct json *document, struct sim_error *error);
 
 /* A device profile as `reckon devices NAME --json` prints it, without its file. */
 struct json *cli_device_json(const struct chip_profile *chip);

@@ -24,6 +24,7 @@ static const struct command commands[] = {
     { "sweep", cmd_sweep, "a study: many points of one step, their front, kept in a store" },
     { "validate", cmd_validate, "predictions against measured tables" },
     { "calibrate", cmd_calibrate, "numbers of a device profile fitted to measured tables" },
+    { "plan", cmd_plan, "what to buy or lease for a demand: GPUs, power, cost, the cheapest mix" },
     { "compare", cmd_compare, "what changed between two answers" },
     { "devices", cmd_devices, "the device profiles: list, show, check" },
 };

@@ -30,6 +30,7 @@ COMMANDS = [
     "predict tests/fixtures/models/tiny.json --device h200 --json",
     "predict tests/fixtures/models/tiny.json --device h200,mi350x --html {scratch}.html --json", # with its timeline
     "validate calib/data/h200/launch.csv --device h200 --json",
+    "plan tests/fixtures/demands/tiny.json --json",
     "compare tests/fixtures/answers/minimal_h200.json tests/fixtures/answers/minimal_mi350x.json --json",
     "collective all_reduce 1048576 --node h200x8 --gpus 8 --json",
     "calibrate --from calib/data/h200/latency.csv --base h200 --fit tests/fixtures/fits/latency.json -o {scratch} --json",
@@ -96,7 +97,9 @@ class Check:
         for path in sorted(glob.glob(os.path.join(self.root, "devices", "**", "*.json"), recursive=True)
                            + glob.glob(os.path.join(self.root, "calib", "fits", "*.json"))
                            + glob.glob(os.path.join(self.root, "workloads", "models", "*.json"))
-                           + glob.glob(os.path.join(self.root, "tests", "fixtures", "plans", "*.json"))):
+                           + glob.glob(os.path.join(self.root, "tests", "fixtures", "plans", "*.json"))
+                           + glob.glob(os.path.join(self.root, "tests", "fixtures", "demands", "*.json"))
+                           + glob.glob(os.path.join(self.root, "reports", "examples", "*.demand.json"))):
             with open(path, encoding="utf-8") as file:
                 self.check(os.path.relpath(path, self.root), json.load(file))
         for path in sorted(glob.glob(os.path.join(self.root, "calib", "data", "*", "micro", "*.jsonl"))):
