@@ -5,16 +5,19 @@ TRACE = tests/fixtures/traces/dlrm_dcnv2_w1_r0.kineto.json.gz
 LONG = ^test_(reference|stack|steps|calibrate|cli)$$
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: help demo test build bench accuracy schemas format format-check lint check-deep coverage install clean
+.PHONY: help demo test build bench accuracy examples schemas format format-check lint check-deep coverage fuzz package install clean
 
 help:
 	@echo 'make demo        predict a recorded DLRM step on MI350X, B200 and H200'
 	@echo 'make test        every test, then the same tests under AddressSanitizer and UBSan'
 	@echo 'make build       build/reckon alone'
 	@echo 'make bench       speed of the simulator itself'
+	@echo 'make examples    the committed example reports in reports/examples, anew'
 	@echo 'make accuracy    predictions against the H200 measurements in calib/data, per suite'
 	@echo 'make lint        clang warnings as errors, then clang-tidy'
 	@echo 'make check-deep  every test under valgrind (slow)'
+	@echo 'make fuzz        every reader of input under libFuzzer, FUZZ_SECONDS (default 600) each'
+	@echo 'make package     a Debian package in build/'
 	@echo 'make coverage    line coverage of the tests, in build-coverage/coverage.html'
 	@echo 'make format      clang-format in place'
 	@echo 'make schemas     docs/schemas of the files whose keys the program knows, after a key is added'
@@ -48,6 +51,9 @@ accuracy: build
 		--also b200=calib/data/published/b200 --also h100=calib/data/published/h100 --also mi300x=calib/data/published/mi300x \
 		--also mi350x=calib/data/published/mi350x --also mi355x=calib/data/published/mi355x
 
+examples: build
+	reports/examples/make.sh build/reckon
+
 schemas: build
 	build/reckon devices --schema >docs/schemas/device.schema.json
 
@@ -79,12 +85,25 @@ coverage:
 	gcovr --root . --filter 'sim/|workloads/|studies/|calib/|reports/' --object-directory build-coverage \
 	    --print-summary --html-details build-coverage/coverage.html >/dev/null
 
+FUZZ_SECONDS ?= 600
+fuzz:
+	@cmake/setup.sh --lint
+	cmake --preset fuzz
+	cmake --build --preset fuzz --target fuzzers -j $(JOBS)
+	tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
+
+package:
+	@cmake/setup.sh
+	cmake --preset release -D CMAKE_INSTALL_PREFIX=/usr
+	cmake --build --preset release --target reckon -j $(JOBS)
+	cd build && cpack -G DEB
+
 PREFIX ?= /usr/local
 install:
 	@cmake/setup.sh
 	cmake --preset release -D CMAKE_INSTALL_PREFIX=$(PREFIX)
-	cmake --build --preset release --target reckon -j $(JOBS)
+	cmake --build --preset release --target reckon man -j $(JOBS)
 	cmake --install build
 
 clean:
-	rm -rf build build-asan build-coverage build-clang build-deep
+	rm -rf build build-asan build-coverage build-clang build-deep build-fuzz
