@@ -5,7 +5,7 @@ TRACE = tests/fixtures/traces/dlrm_dcnv2_w1_r0.kineto.json.gz
 LONG = ^test_(reference|stack|steps|calibrate|cli)$$
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: help demo test build bench accuracy schemas format format-check lint check-deep coverage install clean
+.PHONY: help demo test build bench accuracy schemas format format-check lint check-deep coverage fuzz package install clean
 
 help:
 	@echo 'make demo        predict a recorded DLRM step on MI350X, B200 and H200'
@@ -15,6 +15,8 @@ help:
 	@echo 'make accuracy    predictions against the H200 measurements in calib/data, per suite'
 	@echo 'make lint        clang warnings as errors, then clang-tidy'
 	@echo 'make check-deep  every test under valgrind (slow)'
+	@echo 'make fuzz        every reader of input under libFuzzer, FUZZ_SECONDS (default 600) each'
+	@echo 'make package     a Debian package in build/'
 	@echo 'make coverage    line coverage of the tests, in build-coverage/coverage.html'
 	@echo 'make format      clang-format in place'
 	@echo 'make schemas     docs/schemas of the files whose keys the program knows, after a key is added'
@@ -79,6 +81,19 @@ coverage:
 	gcovr --root . --filter 'sim/|workloads/|studies/|calib/|reports/' --object-directory build-coverage \
 	    --print-summary --html-details build-coverage/coverage.html >/dev/null
 
+FUZZ_SECONDS ?= 600
+fuzz:
+	@cmake/setup.sh --lint
+	cmake --preset fuzz
+	cmake --build --preset fuzz --target fuzzers -j $(JOBS)
+	tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
+
+package:
+	@cmake/setup.sh
+	cmake --preset release -D CMAKE_INSTALL_PREFIX=/usr
+	cmake --build --preset release --target reckon -j $(JOBS)
+	cd build && cpack -G DEB
+
 PREFIX ?= /usr/local
 install:
 	@cmake/setup.sh
@@ -87,4 +102,4 @@ install:
 	cmake --install build
 
 clean:
-	rm -rf build build-asan build-coverage build-clang build-deep
+	rm -rf build build-asan build-coverage build-clang build-deep build-fuzz

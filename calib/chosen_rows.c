@@ -1,4 +1,5 @@
 #include "calib/chosen_rows.h"
+#include "sim/core/output_file.h"
 #include "sim/core/json.h"
 #include <dirent.h>
 #include <errno.h>
@@ -286,13 +287,14 @@ void chosen_rows_finish(struct chosen_rows *rows)
 
 enum sim_status chosen_rows_write(const struct chosen_rows *rows, const char *path, struct sim_error *error)
 {
-    FILE *file = fopen(path, "w");
-    if (file == NULL) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
+    struct output_file file;
+    enum sim_status status = output_file_open(&file, "", path, error);
+    if (status != SIM_OK) {
+        return status;
     }
-    fprintf(file, "%s\n", header);
+    fprintf(file.stream, "%s\n", header);
     for (size_t i = 0; i < rows->count; i++) {
-        fprintf(file, "%s\n", rows->line[i]);
+        fprintf(file.stream, "%s\n", rows->line[i]);
     }
-    return fclose(file) == 0 ? SIM_OK : sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
+    return output_file_close(&file, error);
 }

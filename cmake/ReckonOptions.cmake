@@ -4,6 +4,7 @@
 include(CheckIPOSupported)
 
 option(RECKON_SANITIZE "AddressSanitizer and UndefinedBehaviorSanitizer; any report ends the program" OFF)
+option(RECKON_FUZZ "fuzz targets for libFuzzer (clang), sanitized; the rest of the tests is left out" OFF)
 option(RECKON_COVERAGE "count executed lines for gcov" OFF)
 option(RECKON_LTO "link-time optimisation of the reckon binary (GCC; off with sanitizers and coverage)" ON)
 option(RECKON_WERROR "warnings are errors" OFF)
@@ -34,6 +35,9 @@ if(RECKON_SANITIZE)
   add_compile_definitions(RECKON_SANITIZED=1) # tests of host speed shrink their work by it; no result depends on it
 elseif(CMAKE_BUILD_TYPE MATCHES "^Rel")
   add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) # needs optimisation, and hides errors from ASan
+endif()
+if(RECKON_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 if(RECKON_COVERAGE)
   add_compile_options(--coverage -fprofile-update=atomic)

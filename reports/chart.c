@@ -99,7 +99,7 @@ static double tick_at(const struct axis *axis, int k)
 
 static void tick_text(double value, char *text, size_t capacity)
 {
-    if (value != 0 && (fabs(value) >= 1e5 || fabs(value) < 1e-3)) {
+    if (value != 0 && (fabs(value) >= 1e7 || fabs(value) < 1e-3)) {
         snprintf(text, capacity, "%.3g", value);
     } else {
         rounded_text(value, 3, text, capacity);

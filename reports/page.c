@@ -167,7 +167,7 @@ void page_table_begin_more(struct page *page, const char *id, const char *captio
     page_escape(page->out, caption);
     fprintf(page->out, "\"><table class=sort id=\"%s\"", id);
     if (more_id != NULL) {
-        fprintf(page->out, " data-more=\"%s\"", more_id);
+        fprintf(page->out, " data-more=\"%s\"%s", more_id, strcmp(more_id, "kernels-more") == 0 ? " data-rows=kernels" : "");
     }
     fputs("><caption>", page->out);
     page_escape(page->out, caption);

@@ -120,10 +120,12 @@ static void put_counters(struct writer *writer, const struct reckon_timeline *ti
 
 enum sim_status perfetto_write(struct reckon_prediction *const *predictions, size_t count, const char *path, struct sim_error *error)
 {
-    struct writer writer = { .out = fopen(path, "w") };
-    if (writer.out == NULL) {
-        return sim_fail(error, SIM_BAD_FILE, "--perfetto %s: %s", path, strerror(errno));
+    struct output_file file;
+    enum sim_status status = output_file_open(&file, "--perfetto ", path, error);
+    if (status != SIM_OK) {
+        return status;
     }
+    struct writer writer = { .out = file.stream };
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", writer.out);
     for (size_t i = 0; i < count; i++) {
         const struct reckon_timeline *timeline = predictions[i]->timeline;
@@ -136,7 +138,5 @@ enum sim_status perfetto_write(struct reckon_prediction *const *predictions, siz
         }
     }
     fputs("\n]}\n", writer.out);
-    bool failed = ferror(writer.out) != 0;
-    failed = fclose(writer.out) != 0 || failed;
-    return failed ? sim_fail(error, SIM_BAD_FILE, "--perfetto %s: %s", path, strerror(errno)) : SIM_OK;
+    return output_file_close(&file, error);
 }

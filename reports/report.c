@@ -30,14 +30,14 @@ enum sim_status report_write(const struct json *document, const struct report_ru
         if (strcmp(schema, kinds[k].schema) != 0) {
             continue;
         }
-        struct page page = { .out = fopen(path, "w"), .document = document, .series = kinds[k].series };
-        if (page.out == NULL) {
-            return sim_fail(error, SIM_BAD_FILE, "--html %s: %s", path, strerror(errno));
+        struct output_file file;
+        enum sim_status status = output_file_open(&file, "--html ", path, error);
+        if (status != SIM_OK) {
+            return status;
         }
+        struct page page = { .out = file.stream, .document = document, .series = kinds[k].series };
         kinds[k].write(&page, run);
-        bool failed = ferror(page.out) != 0;
-        failed = fclose(page.out) != 0 || failed;
-        return failed ? sim_fail(error, SIM_BAD_FILE, "--html %s: %s", path, strerror(errno)) : SIM_OK;
+        return output_file_close(&file, error);
     }
     return sim_fail(error, SIM_UNSUPPORTED, "--html: no page for %s", schema[0] != '\0' ? schema : "an answer without a schema");
 }

@@ -262,6 +262,7 @@ static void put_timelines(struct page *page)
 
 struct cell_row { /* of the kernel table: a row of the first device and its partners */
     const struct json *rows[DEVICES_MAX];
+    size_t at[DEVICES_MAX]; /* their places in the answers' lists */
 };
 
 static int by_key(const void *a, const void *b)
@@ -308,6 +309,7 @@ static void find_partners(const struct json *document, size_t d, const struct js
         int side = by_key(&a[i].row, &b[j].row);
         if (side == 0) {
             rows[a[i].at].rows[d] = b[j].row;
+            rows[a[i].at].at[d] = b[j].at;
         }
         i += side <= 0;
         j += side >= 0;
@@ -393,55 +395,6 @@ static void put_kernel_row(struct page *page, const struct cell_row *cells, size
     page_row_end(page);
 }
 
-static void put_more_number(struct page *page, double value, int digits)
-{
-    char full[40], shown[64];
-    if (!isfinite(value)) {
-        fputs(",null", page->out);
-        return;
-    }
-    number_text(value, full, sizeof full);
-    rounded_text(value, digits, shown, sizeof shown);
-    fprintf(page->out, ",[%s,\"%s\"]", full, shown);
-}
-
-static void put_more_row(struct page *page, const struct cell_row *cells, size_t devices)
-{
-    const struct json *row = cells->rows[0];
-    char text[400];
-    report_short_name(string_of(row, "name"), text, sizeof text);
-    fputc('[', page->out);
-    page_json_string(page, text);
-    fputc(',', page->out);
-    row_label(row, text, sizeof text);
-    page_json_string(page, text);
-    fputc(',', page->out);
-    page_json_string(page, string_of(row, "category"));
-    put_more_number(page, number_of(row, "count"), 5);
-    put_more_number(page, number_of(row, "traced_ms"), 4);
-    for (size_t d = 0; d < devices; d++) {
-        const struct json *own = cells->rows[d];
-        double shares[STAGES];
-        bool any = false;
-        put_more_number(page, own != NULL ? number_of(own, "ms") : NAN, 4);
-        fputc(',', page->out);
-        page_json_string(page, own != NULL ? string_of(own, "limiter") : "");
-        if (own == NULL || stack_of(own, shares, text, sizeof text) == 0) {
-            fputs(",null", page->out);
-            continue;
-        }
-        fprintf(page->out, ",{\"t\":\"%s\",\"b\":[", text);
-        for (size_t s = 0; s < STAGES; s++) {
-            if (shares[s] > 0) {
-                fprintf(page->out, "%s[%zu,%.1f]", any ? "," : "", s % CHART_COLOURS, shares[s] * 100);
-                any = true;
-            }
-        }
-        fputs("]}", page->out);
-    }
-    fputc(']', page->out);
-}
-
 static void put_kernel_table(struct page *page, const struct cell_row *rows, size_t count, size_t devices)
 {
     struct page_column columns[5 + 3 * DEVICES_MAX] = { { "kernel", false, true },   { "priced as", false, true },   { "category", false, false },
@@ -464,11 +417,13 @@ static void put_kernel_table(struct page *page, const struct cell_row *rows, siz
     }
     page_table_end(page);
     if (more) {
-        page_json_begin(page, "kernels-more");
+        page_json_begin(page, "kernels-more"); /* places in the answers' lists: the script makes the rows */
         fputc('[', page->out);
         for (size_t i = ROWS_WRITTEN; i < count; i++) {
-            fputs(i > ROWS_WRITTEN ? "," : "", page->out);
-            put_more_row(page, &rows[i], devices);
+            for (size_t d = 0; d < devices; d++) {
+                fprintf(page->out, "%s%ld", d > 0 ? "," : i > ROWS_WRITTEN ? ",[" : "[", rows[i].rows[d] != NULL ? (long)rows[i].at[d] : -1L);
+            }
+            fputc(']', page->out);
         }
         fputc(']', page->out);
         page_json_end(page);
@@ -484,6 +439,7 @@ static void put_kernels(struct page *page)
     SIM_ASSERT(rows != NULL, "no memory for %zu kernels", count);
     for (size_t i = 0; i < count; i++) {
         rows[i].rows[0] = own[i];
+        rows[i].at[0] = i;
     }
     for (size_t d = 1; d < devices; d++) {
         find_partners(page->document, d, own, count, rows);
@@ -565,6 +521,28 @@ static void put_roofline(struct page *page, const struct report_run *run)
 
 /* ---- memory */
 
+static const char *const memory_keys[] = { "parameters", "gradients", "optimizer", "embeddings", "activations", "communication",
+                                           "workspace",  "peak",      "reserve",   "capacity" };
+
+static void put_memory_table(struct page *page)
+{
+    struct page_column columns[2 + DEVICES_MAX] = { { "", false, false } };
+    size_t count = document_count(page->document) > DEVICES_MAX ? DEVICES_MAX : document_count(page->document);
+    for (size_t d = 0; d < count; d++) {
+        columns[d + 1] = (struct page_column){ string_of(document_at(page->document, d), "device"), true, false };
+    }
+    page_table_begin(page, "memory-table", "GiB of a GPU at the allocator's peak", columns, count + 1);
+    for (size_t k = 0; k < sizeof memory_keys / sizeof memory_keys[0]; k++) {
+        page_row_begin(page);
+        page_cell(page, memory_keys[k], false);
+        for (size_t d = 0; d < count; d++) {
+            page_cell_number(page, number_of(object_of(document_at(page->document, d), "memory_gib"), memory_keys[k]), 4, 1, "");
+        }
+        page_row_end(page);
+    }
+    page_table_end(page);
+}
+
 static void put_memory(struct page *page)
 {
     static const char *const owners[] = { "parameters",  "gradients",     "optimizer", "embeddings",
@@ -602,6 +580,7 @@ static void put_memory(struct page *page)
     page_text(page, "Who holds the memory at the allocator's peak, of a GPU, and the reserve beside it; the dashed mark is the capacity.");
     page_paragraph_end(page);
     chart_bars(page, "Memory at the peak", "GiB", owners, OWNERS, bars, count);
+    put_memory_table(page);
 }
 
 void report_predict(struct page *page, const struct report_run *run)

@@ -6,6 +6,7 @@
 #include "sim/core/chip_profile.h"
 #include "sim/core/json.h"
 #include "sim/core/kernel_result.h"
+#include "sim/core/output_file.h"
 #include "sim/core/status.h"
 #include <stdbool.h>
 #include <stddef.h>

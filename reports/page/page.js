@@ -8,11 +8,42 @@ theme.hidden = false;
 theme.onclick = () => { root.dataset.theme = dark() ? "light" : "dark"; themed.forEach(f => f()); };
 matchMedia("(prefers-color-scheme:dark)").addEventListener("change", () => themed.forEach(f => f()));
 
+/* As the page's own writer rounds (reports/page.c) and names. */
+const shown = (v, digits) => {
+  if (v === 0) return "0";
+  const size = Math.abs(v);
+  if (size >= 1e15 || size < 1e-5) return v.toExponential(digits - 1);
+  const decimals = digits - Math.floor(Math.log10(size)) - 1;
+  return (Number.isInteger(v) ? v : v.toFixed(Math.max(0, decimals))).toString().replace(/^(-?\d+)/, w => w.replace(/\B(?=(\d{3})+$)/g, ","));
+};
+const short = name => {
+  let s = name.replace(/^void /, "");
+  for (const u = "(anonymous namespace)::"; s.split("<")[0].includes(u);) s = s.slice(s.indexOf(u) + u.length);
+  s = s.split(/[<(]/)[0].split("::").pop();
+  return s || name;
+};
+/* Rows of the kernel table that the page does not write out: places in the answers' lists of kernels. */
+const kernelRow = places => {
+  const all = places.map((p, d) => p < 0 ? null : answers()[d].kernels[p]), row = all[0], number = (v, n) => v === null || v === undefined ? null : [v, shown(v, n)];
+  const priced = row.priced === "program" || row.priced === "fabric";
+  const out = [short(row.name), priced ? row.program + " " + row.params : short(row.name) + " (" + row.program + ")", row.category, number(row.count, 5), number(row.traced_ms, 4)];
+  for (const k of all) {
+    if (!k) { out.push(null, "", null); continue; }
+    const stack = k.stack ? STAGES.map((n, i) => [i % 10, 100 * (k.stack[n] || 0), n]).filter(x => x[1] > 0) : null;
+    out.push(number(k.ms, 4), k.limiter, stack && { t: stack.map(x => x[2] + " " + x[1].toFixed(0) + "%").join(", "), b: stack });
+  }
+  return out;
+};
+const STAGES = ["hbm", "l2", "l1", "latency", "issue", "matrix", "atomic", "launch", "dispatch", "die_link", "mall"]; /* as in report_predict.c */
+let parsed = null;
+const answers = () => { if (!parsed) { const a = JSON.parse(document.getElementById("answer").textContent); parsed = Array.isArray(a) ? a : [a]; } return parsed; };
+
 /* Tables: sort by a heading, all rows, CSV with the full numbers. */
 const raw = td => { const d = td.querySelector("data"), b = td.querySelector(".bar"); return d ? d.value : b ? b.title : td.textContent.trim(); };
 const esc = t => /[",\n]/.test(t) ? '"' + t.replace(/"/g, '""') + '"' : t;
 $("table.sort").forEach(table => {
   const body = table.tBodies[0], more = table.dataset.more && JSON.parse(document.getElementById(table.dataset.more).textContent);
+  const made = more && table.dataset.rows === "kernels" ? kernelRow : r => r;
   let rest = more || [];
   const cell = (v, n) => {
     const td = document.createElement("td");
@@ -23,7 +54,7 @@ $("table.sort").forEach(table => {
   const classes = $("thead th", table).map(h => h.className);
   const fill = () => {
     const all = document.createDocumentFragment();
-    for (const r of rest) { const tr = document.createElement("tr"); r.forEach((v, i) => tr.append(cell(v, classes[i]))); all.append(tr); }
+    for (const r of rest) { const tr = document.createElement("tr"); made(r).forEach((v, i) => tr.append(cell(v, classes[i]))); all.append(tr); }
     rest = []; body.append(all);
   };
   const tools = document.createElement("div"); tools.className = "tools";
@@ -35,7 +66,7 @@ $("table.sort").forEach(table => {
   csv.onclick = () => {
     const lines = [$("thead th", table).map(h => esc(h.textContent.trim())).join(",")];
     for (const r of body.rows) lines.push([...r.cells].map(c => esc(raw(c))).join(","));
-    for (const r of rest) lines.push(r.map(v => esc(v === null ? "" : v.b ? v.t : typeof v === "object" ? String(v[0]) : v)).join(","));
+    for (const r of rest) lines.push(made(r).map(v => esc(v === null ? "" : v.b ? v.t : typeof v === "object" ? String(v[0]) : v)).join(","));
     const a = document.createElement("a"); a.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
     a.download = (table.id || "table") + ".csv"; a.click(); setTimeout(() => URL.revokeObjectURL(a.href), 1000);
   };
@@ -82,8 +113,13 @@ $(".plot").forEach(div => {
       series: [{ label: d.x }].concat(d.names.map((n, i) => ({ label: n, stroke: color("--c" + (d.colors ? d.colors[i] : i) % 10), width: 2, dash: d.dashes && d.dashes[i] ? [8, 4] : undefined, points: { show: d.points ? true : undefined } }))),
     }, [d.values[0]].concat(d.values.slice(1)), div);
   };
-  make(); themed.push(make);
-  let last = div.clientWidth;
-  new ResizeObserver(() => { if (plot && div.clientWidth !== last) { last = div.clientWidth; plot.setSize({ width: Math.max(260, last), height: 320 }); } }).observe(div);
+  let last = 0; /* made when it is first seen: most stand in closed details */
+  themed.push(() => { if (plot) make(); });
+  new ResizeObserver(() => {
+    if (div.clientWidth === 0 || div.clientWidth === last) return;
+    last = div.clientWidth;
+    if (plot) plot.setSize({ width: Math.max(260, last), height: 320 }); else make();
+  }).observe(div);
 });
+root.dataset.ready = Math.round(performance.now()); /* ms from the request to here; tests read it */
 })();

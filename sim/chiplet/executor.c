@@ -144,13 +144,6 @@ enum sim_status occupancy_of(const struct chip_profile *profile, const struct wa
 
 /* ---- build */
 
-static void *zalloc(size_t count, size_t size)
-{
-    void *p = calloc(count > 0 ? count : 1, size);
-    SIM_ASSERT(p != NULL, "no memory for %zu x %zu bytes", count, size);
-    return p;
-}
-
 static void create_units(struct executor *executor)
 {
     const struct chip_profile *p = executor->package->profile;
@@ -160,15 +153,15 @@ static void create_units(struct executor *executor)
     executor->l1_divisor = fast_divisor_of(executor->l1_sets);
     executor->load_credits = (uint32_t)p->l1_mshr;
     executor->store_credits = (uint32_t)p->l1_store_credits;
-    executor->units = zalloc(executor->package->units, sizeof *executor->units);
+    executor->units = package_zalloc(executor->package->units, sizeof *executor->units);
     for (uint32_t u = 0; u < executor->package->units; u++) {
         struct unit *unit = &executor->units[u];
         unit->group = u % executor->package->groups;
-        unit->loads.far = zalloc(executor->load_credits, sizeof(sim_ticks));
-        unit->stores.far = zalloc(executor->store_credits, sizeof(sim_ticks));
-        unit->l1 = zalloc((size_t)executor->l1_sets * executor->l1_ways, sizeof *unit->l1);
-        unit->l1_ready = zalloc((size_t)executor->l1_sets * executor->l1_ways, sizeof(sim_ticks));
-        unit->l1_victim = zalloc(executor->l1_sets, 1);
+        unit->loads.far = package_zalloc(executor->load_credits, sizeof(sim_ticks));
+        unit->stores.far = package_zalloc(executor->store_credits, sizeof(sim_ticks));
+        unit->l1 = package_zalloc((size_t)executor->l1_sets * executor->l1_ways, sizeof *unit->l1);
+        unit->l1_ready = package_zalloc((size_t)executor->l1_sets * executor->l1_ways, sizeof(sim_ticks));
+        unit->l1_victim = package_zalloc(executor->l1_sets, 1);
     }
 }
 
@@ -205,7 +198,7 @@ static void set_costs(struct executor *executor)
 
 struct executor *executor_create(struct package *package, const struct wave_program *program, const struct occupancy *occupancy)
 {
-    struct executor *executor = zalloc(1, sizeof *executor);
+    struct executor *executor = package_zalloc(1, sizeof *executor);
     executor->package = package;
     executor->program = program;
     executor->occupancy = *occupancy;
@@ -219,11 +212,11 @@ struct executor *executor_create(struct package *package, const struct wave_prog
         executor->slot_count = (uint32_t)(rows * package->units);
     }
     executor->wave_count = executor->slot_count * program->waves_per_workgroup;
-    executor->waves = zalloc(executor->wave_count, sizeof *executor->waves);
-    executor->slots = zalloc(executor->slot_count, sizeof *executor->slots);
+    executor->waves = package_zalloc(executor->wave_count, sizeof *executor->waves);
+    executor->slots = package_zalloc(executor->slot_count, sizeof *executor->slots);
     executor->dispatcher_count = (uint32_t)package->profile->dispatch_dispatchers;
-    executor->dispatchers = zalloc(executor->dispatcher_count, sizeof *executor->dispatchers);
-    executor->next_of_group = zalloc(package->groups, sizeof *executor->next_of_group);
+    executor->dispatchers = package_zalloc(executor->dispatcher_count, sizeof *executor->dispatchers);
+    executor->next_of_group = package_zalloc(package->groups, sizeof *executor->next_of_group);
     executor->bucket = package->cycle;
     return executor;
 }
@@ -326,6 +319,15 @@ static inline uint32_t calendar_seek(struct executor *executor)
     }
 }
 
+static inline void prefetch_wave(const struct wave *wave)
+{
+    __builtin_prefetch(&wave->at);
+    __builtin_prefetch(&wave->done);
+    __builtin_prefetch(&wave->state);
+    __builtin_prefetch(&wave->op);
+    __builtin_prefetch(&wave->op.spans[1]);
+}
+
 static inline uint32_t calendar_pop(struct executor *executor)
 {
     uint64_t before = executor->calendar_position;
@@ -343,12 +345,13 @@ static inline uint32_t calendar_pop(struct executor *executor)
     if (index == last) {
         executor->calendar[at] = NO_WAVE;
         executor->calendar_used[at / 64] &= ~(1ull << at % 64);
+        uint64_t used = executor->calendar_used[at / 64] >> at % 64;
+        if (used != 0) {
+            prefetch_wave(&executor->waves[executor->calendar[at + (uint32_t)__builtin_ctzll(used)]]);
+        }
     } else {
         executor->waves[last].next = next;
-        __builtin_prefetch(&executor->waves[next].at);
-        __builtin_prefetch(&executor->waves[next].state);
-        __builtin_prefetch(&executor->waves[next].op);
-        __builtin_prefetch(&executor->waves[next].op.spans[1]);
+        prefetch_wave(&executor->waves[next]);
     }
     return index;
 }
@@ -378,8 +381,7 @@ static inline uint32_t *l1_find(struct executor *executor, struct unit *unit, ui
 
 static inline uint32_t latency_slice(const struct package *package, const struct line_place *place, uint32_t group)
 {
-    return package->is_private ? place->slice
-                               : group * package->slices_per_group + place->slice - place->home * package->slices_per_group;
+    return package->is_private ? place->slice : group * package->slices_per_group + place->local;
 }
 
 /* Lines of one operation, placed, with the host's cache told ahead: the tag sets of a chip do not fit the host's nearest
@@ -406,7 +408,7 @@ static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index
     struct unit *unit = &executor->units[unit_index];
     uint64_t line = access->line;
     uint32_t mask = access->mask;
-    struct line_place place = access->place;
+    const struct line_place *place = &access->place;
     uint32_t sectors = sector_count(mask);
     sim_ticks a = slotted_server_start(&unit->lsu, t, package->l1_request);
     blame->l1 += a - t;
@@ -431,9 +433,9 @@ static inline sim_ticks load_line(struct executor *executor, uint32_t unit_index
     a = taken;
     sim_ticks sent = slotted_server_start(&unit->out, a, package->cycle);
     blame->l1 += sent - a;
-    sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, &place, unit->group)];
+    sim_ticks latency = package->hit_latency[unit_index * package->hit_latency_stride + latency_slice(package, place, unit->group)];
     sim_ticks there = latency * 7 / 16;
-    sim_ticks data = package_read(package, line, &place, mask, unit->group, sent + there, blame);
+    sim_ticks data = package_read(package, line, place, mask, unit->group, sent + there, blame);
     sim_ticks back = slotted_server_start(&unit->fill, data + (latency - there), package->fill_sector * sectors);
     blame->l1 += back - (data + (latency - there));
     credit_pool_return(&unit->loads, taken, back);
@@ -543,10 +545,14 @@ static inline uint32_t partial_mask(const struct package *package, uint32_t firs
             uint64_t last_ = first_ + (op)->spans[s_].bytes - 1;                                                       \
             for (uint64_t l_ = first_ >> (package)->line_shift; l_ <= last_ >> (package)->line_shift; l_++) {          \
                 uint64_t base_ = l_ << (package)->line_shift;                                                          \
-                uint32_t from_ = first_ > base_ ? (uint32_t)(first_ - base_) : 0;                                      \
-                uint32_t to_ = last_ - base_ < (package)->line_bytes ? (uint32_t)(last_ - base_) : (package)->line_bytes - 1; \
-                uint32_t m_ = sector_mask(package, from_, to_);                                                        \
-                uint32_t p_ = partial_mask(package, from_, to_);                                                       \
+                uint32_t m_ = (package)->whole_line;                                                                   \
+                uint32_t p_ = 0;                                                                                       \
+                if (first_ > base_ || last_ - base_ < (package)->line_bytes - 1) {                                     \
+                    uint32_t from_ = first_ > base_ ? (uint32_t)(first_ - base_) : 0;                                  \
+                    uint32_t to_ = last_ - base_ < (package)->line_bytes ? (uint32_t)(last_ - base_) : (package)->line_bytes - 1; \
+                    m_ = sector_mask(package, from_, to_);                                                             \
+                    p_ = partial_mask(package, from_, to_);                                                            \
+                }                                                                                                      \
                 if (l_ == line) {                                                                                      \
                     mask |= m_;                                                                                        \
                     partial |= p_;                                                                                     \
@@ -573,9 +579,50 @@ struct atomic_packet {
     struct atomic_lanes lanes[ATOMIC_BLOCKS_MAX];
 };
 
+static inline void add_lane(const struct package *package, const struct wave_op *op, struct atomic_packet *packet, uint32_t lane, uint32_t block_shift,
+                            uint8_t on_one)
+{
+    uint64_t address = op->lane_address[lane];
+    uint32_t offset = (uint32_t)(address & (package->line_bytes - 1));
+    packet->mask |= sector_mask(package, offset, offset + op->element_bytes - 1u);
+    struct atomic_lanes *lanes = &packet->lanes[offset >> block_shift];
+    bool goes_on = lanes->all > 0 && address == op->lane_address[lane - 1] + op->element_bytes;
+    lanes->all++;
+    lanes->pieces = (uint8_t)(lanes->pieces + !goes_on);
+    lanes->on_one = on_one > lanes->on_one ? on_one : lanes->on_one;
+}
+
+static bool lanes_ascend(const struct wave_op *op)
+{
+    for (uint32_t i = 1; i < op->lane_count; i++) {
+        if (op->lane_address[i] <= op->lane_address[i - 1]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* group_lanes() of addresses in ascending order: each line comes once, each address too. */
+static uint32_t group_ascending(const struct package *package, const struct wave_op *op, struct atomic_packet *packets)
+{
+    uint32_t count = 0;
+    uint32_t block_shift = (uint32_t)__builtin_ctz(package->atomics.rates.block_bytes);
+    for (uint32_t i = 0; i < op->lane_count; i++) {
+        uint64_t line = op->lane_address[i] >> package->line_shift;
+        if (count == 0 || packets[count - 1].line != line) {
+            packets[count++] = (struct atomic_packet){ .line = line };
+        }
+        add_lane(package, op, &packets[count - 1], i, block_shift, 1);
+    }
+    return count;
+}
+
 /* Group a wave's lanes by line and block. */
 static uint32_t group_lanes(const struct package *package, const struct wave_op *op, struct atomic_packet *packets)
 {
+    if (lanes_ascend(op)) {
+        return group_ascending(package, op, packets);
+    }
     uint8_t table[128];
     uint8_t lane_packet[WAVE_LANES_MAX];
     memset(table, 0xff, sizeof table);
@@ -604,16 +651,7 @@ static uint32_t group_lanes(const struct package *package, const struct wave_op 
             slot = (slot + 1) & 127u;
         }
         address_key[slot] = address;
-        uint8_t on_one = ++address_lanes[slot];
-        struct atomic_packet *packet = &packets[lane_packet[i]];
-        uint32_t offset = (uint32_t)(address & (package->line_bytes - 1));
-        packet->mask |= sector_mask(package, offset, offset + op->element_bytes - 1u);
-        uint32_t block = offset >> block_shift;
-        struct atomic_lanes *lanes = &packet->lanes[block];
-        bool goes_on = lanes->all > 0 && address == op->lane_address[i - 1] + op->element_bytes;
-        lanes->all++;
-        lanes->pieces = (uint8_t)(lanes->pieces + !goes_on);
-        lanes->on_one = on_one > lanes->on_one ? on_one : lanes->on_one;
+        add_lane(package, op, &packets[lane_packet[i]], i, block_shift, ++address_lanes[slot]);
     }
     return count;
 }

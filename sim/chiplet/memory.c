@@ -83,12 +83,14 @@ struct line_place package_place(const struct package *package, uint64_t line)
         uint32_t q = fast_quotient(package->slice_divisor, hash);
         place.slice = package->slice_label[fast_remainder(package->slice_divisor, hash, q)];
         place.home = fast_quotient(package->spg_divisor, place.slice);
+        place.local = place.slice - place.home * package->slices_per_group;
         index = q * 4 + four;
     } else {
         uint32_t q = fast_quotient(package->channel_divisor, hash);
         uint32_t channel = fast_remainder(package->channel_divisor, hash, q);
         uint32_t k = fast_quotient(package->spg_divisor, channel);
         place.slice = fast_remainder(package->spg_divisor, channel, k);
+        place.local = place.slice;
         index = (q * 4 + four) * package->channels_per_slice + k;
     }
     uint32_t slice_line = (index << package->lines_per_block_shift) + sub;
@@ -342,15 +344,15 @@ static inline void l2_dirty(struct package *package, uint32_t global_slice, cons
 
 static inline sim_ticks pending_wait(struct package *package, uint64_t line, uint32_t where, sim_ticks t)
 {
-    uint64_t key = line * 64 + where + 1;
-    uint64_t slot = (key * 0x9E3779B97F4A7C15u) >> (64 - PENDING_BITS);
+    uint64_t key = package_pending_key(line, where);
+    uint64_t slot = package_pending_slot(line, where);
     return package->pending[slot].key == key && package->pending[slot].ready > t ? package->pending[slot].ready : t;
 }
 
 static inline void pending_set(struct package *package, uint64_t line, uint32_t where, sim_ticks ready)
 {
-    uint64_t key = line * 64 + where + 1;
-    uint64_t slot = (key * 0x9E3779B97F4A7C15u) >> (64 - PENDING_BITS);
+    uint64_t key = package_pending_key(line, where);
+    uint64_t slot = package_pending_slot(line, where);
     package->pending[slot].key = key;
     package->pending[slot].ready = ready;
 }
@@ -387,12 +389,10 @@ static inline void tlb_access(struct package *package, uint64_t line, uint32_t g
     }
 }
 
-sim_ticks package_read(struct package *package, uint64_t line, const struct line_place *at, uint32_t mask, uint32_t group, sim_ticks t, struct access_blame *blame)
+sim_ticks package_read(struct package *package, uint64_t line, const struct line_place *place, uint32_t mask, uint32_t group, sim_ticks t, struct access_blame *blame)
 {
-    const struct line_place place = *at;
     bool timed = blame != NULL;
-    uint32_t near = package->is_private ? group * package->slices_per_group + place.slice
-                                        : group * package->slices_per_group + (place.slice - place.home * package->slices_per_group);
+    uint32_t near = group * package->slices_per_group + place->local;
     uint32_t sectors = sector_count(mask);
     tlb_access(package, line, group, &t, blame);
     if (timed) {
@@ -402,7 +402,7 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
         package->traffic.near_loads++;
         package->traffic.l2_bytes += (uint64_t)sectors << package->sector_shift;
     }
-    uint32_t *entry = tags_touch(l2_set(package, near, &place), place.tag);
+    uint32_t *entry = tags_touch(l2_set(package, near, place), place->tag);
     if (entry != NULL && (TAGS_VALID(*entry) & mask) == mask) {
         if (timed) {
             package->traffic.l2_hits++;
@@ -416,26 +416,26 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
     uint32_t wanted = mask;
     sim_ticks extra = 0;
     bool have = false;
-    bool far = !package->is_private && place.home != group;
+    bool far = !package->is_private && place->home != group;
     if (far) {
         extra = package->l2_far;
         if (timed) {
             package->traffic.far_requests++;
-            link_cross(package, place.home / package->groups_per_die, group / package->groups_per_die,
+            link_cross(package, place->home / package->groups_per_die, group / package->groups_per_die,
                        (uint64_t)sectors << package->sector_shift, &t, blame);
-            slice_serve(package, place.slice, package->slice_far_request, &t, blame);
+            slice_serve(package, place->slice, package->slice_far_request, &t, blame);
         }
-        int way = tags_way(l2_set(package, place.slice, &place), place.tag);
-        uint32_t found = way >= 0 ? l2_set(package, place.slice, &place)->entry[way] : 0;
+        int way = tags_way(l2_set(package, place->slice, place), place->tag);
+        uint32_t found = way >= 0 ? l2_set(package, place->slice, place)->entry[way] : 0;
         if (way >= 0 && (TAGS_VALID(found) & mask) == mask) {
             have = true;
             if (package->copies_far && TAGS_DIRTY(found) == 0) {
-                tags_demote(l2_set(package, place.slice, &place), way, package->ways);
+                tags_demote(l2_set(package, place->slice, place), way, package->ways);
             }
             if (timed) {
                 package->traffic.l2_hits++;
                 package->traffic.far_hits++;
-                sim_ticks ready = pending_wait(package, line, place.slice, t);
+                sim_ticks ready = pending_wait(package, line, place->slice, t);
                 blame->hbm += ready - t;
                 t = ready;
             }
@@ -444,25 +444,25 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
     sim_ticks arrival = t;
     if (!have) {
         wanted = fetched_mask(package, mask);
-        uint32_t die = package->is_private ? group / package->groups_per_die : place.home / package->groups_per_die;
-        t = memory_read(package, &place, wanted, die, t, blame);
+        uint32_t die = package->is_private ? group / package->groups_per_die : place->home / package->groups_per_die;
+        t = memory_read(package, place, wanted, die, t, blame);
     }
     bool keep_near = !far || package->copies_far;
     if (far && !have) {
         /* The home keeps the line too, but where a near copy is made only until something else wants the place (measured: 20 MiB
          * homed far stay there whole while one side streams 40 MiB, yet random readers of both sides see no such extra). */
-        uint32_t *home_entry = tags_touch(l2_set(package, place.slice, &place), place.tag);
+        uint32_t *home_entry = tags_touch(l2_set(package, place->slice, place), place->tag);
         if (home_entry == NULL) {
-            home_entry = l2_insert(package, place.slice, &place, keep_near ? tags_lowest(l2_set(package, place.slice, &place), package->ways) : 0, timed);
+            home_entry = l2_insert(package, place->slice, place, keep_near ? tags_lowest(l2_set(package, place->slice, place), package->ways) : 0, timed);
         }
         *home_entry |= wanted << 4;
         if (timed) {
-            pending_set(package, line, place.slice, t);
+            pending_set(package, line, place->slice, t);
         }
     }
     if (keep_near) {
         if (entry == NULL) {
-            entry = l2_insert(package, near, &place, 0, timed);
+            entry = l2_insert(package, near, place, 0, timed);
         }
         *entry |= wanted << 4;
         if (timed && t > arrival) {
@@ -477,7 +477,7 @@ static inline void pass_near_slice(struct package *package, const struct line_pl
                                    struct access_blame *blame)
 {
     uint32_t sectors = sector_count(mask);
-    uint32_t near = group * package->slices_per_group + place->slice - place->home * package->slices_per_group;
+    uint32_t near = group * package->slices_per_group + place->local;
     slice_serve(package, near, package->slice_write_sector * sectors, t, blame);
     *t += package->l2_far;
     link_cross(package, group / package->groups_per_die, place->home / package->groups_per_die, (uint64_t)sectors << package->sector_shift, t, blame);

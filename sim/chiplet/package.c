@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static uint32_t log2_exact(double value, const char *what)
 {
@@ -12,15 +13,21 @@ static uint32_t log2_exact(double value, const char *what)
     return (uint32_t)__builtin_ctz(n);
 }
 
-static void *zalloc(size_t count, size_t size)
+#define LARGE_PAGE (2u << 20)
+
+void *package_zalloc(size_t count, size_t size)
 {
     void *p = NULL;
-    size_t bytes = count * size;
-    if (bytes == 0) {
-        bytes = 64;
+    size_t bytes = count * size > 0 ? count * size : 1;
+    bool large = bytes >= LARGE_PAGE / 2;
+    if (large) {
+        bytes = (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
     }
-    int failed = posix_memalign(&p, 64, bytes);
+    int failed = posix_memalign(&p, large ? LARGE_PAGE : 64, bytes);
     SIM_ASSERT(failed == 0 && p != NULL, "no memory for %zu bytes", bytes);
+    if (large) {
+        (void)madvise(p, bytes, MADV_HUGEPAGE); /* a wish: without it the pages are small */
+    }
     memset(p, 0, bytes);
     return p;
 }
@@ -43,6 +50,7 @@ static void set_geometry(struct package *package, const struct chip_profile *p)
     package->sector_bytes = (uint32_t)p->l2_sector;
     package->sector_shift = log2_exact(p->l2_sector, "l2.sector");
     package->sectors = package->line_bytes >> package->sector_shift;
+    package->whole_line = (1u << package->sectors) - 1;
     SIM_ASSERT(package->sectors <= LINE_SECTORS_MAX, "%u sectors per line", package->sectors);
     package->block_shift = log2_exact(p->l2_interleave, "l2.interleave");
     package->lines_per_block_shift = package->block_shift - package->line_shift;
@@ -131,7 +139,7 @@ static void set_times(struct package *package, const struct chip_profile *p)
 static void set_hit_latencies(struct package *package, const struct chip_profile *p)
 {
     package->hit_latency_stride = package->is_private ? package->slices_per_group : package->slices;
-    package->hit_latency = zalloc((size_t)package->units * package->hit_latency_stride, sizeof(sim_ticks));
+    package->hit_latency = package_zalloc((size_t)package->units * package->hit_latency_stride, sizeof(sim_ticks));
     for (uint32_t unit = 0; unit < package->units; unit++) {
         for (uint32_t slice = 0; slice < package->hit_latency_stride; slice++) {
             /* where on the die a unit and a slice sit is not published: an even spread over the measured range */
@@ -146,7 +154,7 @@ static void set_hit_latencies(struct package *package, const struct chip_profile
  * the first slices % 16 pair as neighbours, the rest in fours as (0,3) and (1,2). Labels put the two side by side. */
 static void set_slice_labels(struct package *package)
 {
-    package->slice_label = zalloc(package->slices, sizeof(uint32_t));
+    package->slice_label = package_zalloc(package->slices, sizeof(uint32_t));
     uint32_t head = package->slices % 16;
     for (uint32_t s = 0; s < package->slices; s++) {
         uint32_t label = s;
@@ -160,7 +168,7 @@ static void set_slice_labels(struct package *package)
 
 struct package *package_create(const struct chip_profile *profile, double core_mhz)
 {
-    struct package *package = zalloc(1, sizeof *package);
+    struct package *package = package_zalloc(1, sizeof *package);
     package->profile = profile;
     package->core_mhz = core_mhz;
     set_geometry(package, profile);
@@ -168,19 +176,19 @@ struct package *package_create(const struct chip_profile *profile, double core_m
     package_set_hash(package);
     set_slice_labels(package);
     set_hit_latencies(package, profile);
-    package->l2 = zalloc((size_t)package->slices * package->sets, sizeof *package->l2);
-    package->slice = zalloc(package->slices, sizeof *package->slice);
+    package->l2 = package_zalloc((size_t)package->slices * package->sets, sizeof *package->l2);
+    package->slice = package_zalloc(package->slices, sizeof *package->slice);
     package->banks = (uint32_t)profile->l2_banks;
-    package->bank = zalloc((size_t)package->slices * package->banks * 2, sizeof *package->bank);
-    package->hbm = zalloc(package->channels, sizeof *package->hbm);
+    package->bank = package_zalloc((size_t)package->slices * package->banks * 2, sizeof *package->bank);
+    package->hbm = package_zalloc(package->channels, sizeof *package->hbm);
     if (package->has_mall) {
-        package->mall = zalloc((size_t)package->channels * package->mall_sets, sizeof *package->mall);
+        package->mall = package_zalloc((size_t)package->channels * package->mall_sets, sizeof *package->mall);
     }
-    package->mall_slice = zalloc(package->channels, sizeof *package->mall_slice);
-    package->link = zalloc((size_t)package->dies * 2, sizeof *package->link);
-    package->pending = zalloc((size_t)1 << PENDING_BITS, sizeof *package->pending);
+    package->mall_slice = package_zalloc(package->channels, sizeof *package->mall_slice);
+    package->link = package_zalloc((size_t)package->dies * 2, sizeof *package->link);
+    package->pending = package_zalloc((size_t)1 << PENDING_BITS, sizeof *package->pending);
     if (package->has_tlb) {
-        package->tlb = zalloc((size_t)package->groups * package->tlb_entries, sizeof *package->tlb);
+        package->tlb = package_zalloc((size_t)package->groups * package->tlb_entries, sizeof *package->tlb);
     }
     /* units beside the memory run on its fabric's clock */
     bool on_core_clock = profile->l2_clock_domain == CHIP_L2_CLOCK_CORE && !package->atomics_at_memory;

@@ -37,6 +37,7 @@ struct line_place {
     uint32_t slice;   /* partitioned: home slice of the package; private: slice within each group */
     uint32_t channel; /* HBM channel, also memory-side slice */
     uint32_t home;    /* partitioned: home group; private: 0 */
+    uint32_t local;   /* slice within its group */
     uint32_t die;     /* die of the channel */
     uint32_t set;     /* L2 set within the slice */
     uint32_t tag;     /* L2 tag, 24 bits */
@@ -75,6 +76,7 @@ struct package {
     uint32_t groups, units_per_group, units, dies, groups_per_die;
     bool is_private, copies_far, atomics_at_memory, has_mall, has_link, has_tlb;
     uint32_t line_bytes, line_shift, sector_bytes, sector_shift, sectors;
+    uint32_t whole_line; /* mask of its sectors */
     uint32_t block_shift, lines_per_block_shift;
     uint32_t slices_per_group, slices; /* slices: of the package */
     uint8_t hash_of_byte[4][256];      /* block_hash: XOR of masks, byte by byte of the block address */
@@ -119,6 +121,9 @@ struct package {
     sim_ticks now;                /* arrival of the access at hand at its slice: when its evictions are charged */
 };
 
+/* Zeroed memory for free(), on the host's large pages where it is much: what a chip remembers is touched all over. */
+void *package_zalloc(size_t count, size_t size);
+
 /* Build for a clock; aborts when host memory is short. Requires a checked profile. */
 struct package *package_create(const struct chip_profile *profile, double core_mhz);
 void package_destroy(struct package *package);
@@ -133,14 +138,25 @@ static inline uint32_t sector_count(uint32_t mask)
     return bits[mask & 15u];
 }
 
-/* Tell the host's cache which tag sets an access by `group` will want. */
+/* Place of a fill of `line` in flight to slice or channel `where`. */
+static inline uint64_t package_pending_key(uint64_t line, uint32_t where)
+{
+    return line * 64 + where + 1;
+}
+static inline uint64_t package_pending_slot(uint64_t line, uint32_t where)
+{
+    return (package_pending_key(line, where) * 0x9E3779B97F4A7C15u) >> (64 - PENDING_BITS);
+}
+
+/* Tell the host's cache which tag sets and channels an access by `group` will want. */
 static inline void package_prefetch(const struct package *package, uint64_t line, const struct line_place *place, uint32_t group)
 {
-    (void)line;
+    uint32_t near;
     if (package->is_private) {
-        __builtin_prefetch(&package->l2[(size_t)(group * package->slices_per_group + place->slice) * package->sets + place->set]);
+        near = group * package->slices_per_group + place->slice;
+        __builtin_prefetch(&package->l2[(size_t)near * package->sets + place->set]);
     } else {
-        uint32_t near = group * package->slices_per_group + place->slice - place->home * package->slices_per_group;
+        near = group * package->slices_per_group + place->local;
         __builtin_prefetch(&package->l2[(size_t)near * package->sets + place->set]);
         if (place->home != group) {
             __builtin_prefetch(&package->l2[(size_t)place->slice * package->sets + place->set]);
@@ -149,6 +165,10 @@ static inline void package_prefetch(const struct package *package, uint64_t line
     if (package->has_mall) {
         __builtin_prefetch(&package->mall[(size_t)place->channel * package->mall_sets + place->mall_set]);
     }
+    __builtin_prefetch(&package->pending[package_pending_slot(line, near)]);
+    const struct hbm_channel *channel = &package->hbm[place->channel];
+    __builtin_prefetch(&channel->data);
+    __builtin_prefetch(&channel->activate);
 }
 
 static inline uint64_t package_mix(uint64_t z)

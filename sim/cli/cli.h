@@ -47,6 +47,7 @@ void cli_common_finish(struct cli_common *common);
 
 /* One line on standard error, "reckon COMMAND: ...". Returns / exits with the exit code of the status. */
 int cli_fail(const struct cli_common *common, const struct sim_error *error);
+void cli_print_version(void); /* code and profile set */
 _Noreturn void cli_usage_error(const struct cli_common *common, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

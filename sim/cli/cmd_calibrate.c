@@ -4,6 +4,7 @@
 #include "calib/workers.h"
 #include "reports/accuracy_page.h"
 #include "sim/cli/cli.h"
+#include "sim/core/output_file.h"
 #include "sim/core/data_path.h"
 #include <errno.h>
 #include <math.h>
@@ -257,12 +258,13 @@ static void write_page(const struct report *report, size_t unused, FILE *out)
 static enum sim_status write_file(const struct report *report, const char *path,
                                   void (*write)(const struct report *, size_t, FILE *), struct sim_error *error)
 {
-    FILE *file = fopen(path, "w");
-    if (file == NULL) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
+    struct output_file file;
+    enum sim_status status = output_file_open(&file, "", path, error);
+    if (status != SIM_OK) {
+        return status;
     }
-    write(report, WORST_ROWS, file);
-    return fclose(file) == 0 ? SIM_OK : sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
+    write(report, WORST_ROWS, file.stream);
+    return output_file_close(&file, error);
 }
 
 static int run_accuracy(struct arguments *arguments, struct reckon *reckon, struct reckon_device *const *devices)

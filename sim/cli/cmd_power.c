@@ -1,6 +1,7 @@
 /* reckon power: what board power leaves a dense product in bursts, by duty and length of a burst, with excursions above the
  * board's limit and without. The product is priced once; the rest is the governor (sim/chiplet/power.h). */
 #include "sim/chiplet/power.h"
+#include "sim/core/output_file.h"
 #include "sim/cli/cli.h"
 #include "sim/core/json.h"
 #include "sim/step/session.h"
@@ -174,10 +175,12 @@ static enum sim_status svg_write(const struct arguments *arguments, const struct
                                  const struct curve *curve, struct sim_error *error)
 {
     static const char *const colours[BURST_COUNT] = { "#2563a8", "#2a8a5e", "#b06a12", "#a8324a", "#6b4fa0" };
-    FILE *out = fopen(arguments->svg, "w");
-    if (out == NULL) {
-        return sim_fail(error, SIM_BAD_FILE, "--svg %s: %s", arguments->svg, strerror(errno));
+    struct output_file file;
+    enum sim_status status = output_file_open(&file, "--svg ", arguments->svg, error);
+    if (status != SIM_OK) {
+        return status;
     }
+    FILE *out = file.stream;
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n"
             "<rect width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n"
@@ -205,7 +208,7 @@ static enum sim_status svg_write(const struct arguments *arguments, const struct
                 burst_ms[b]);
     }
     fputs("</svg>\n", out);
-    return fclose(out) == 0 ? SIM_OK : sim_fail(error, SIM_BAD_FILE, "--svg %s: %s", arguments->svg, strerror(errno));
+    return output_file_close(&file, error);
 }
 
 int cmd_power(int argc, char **argv)

@@ -1,4 +1,5 @@
 #include "sim/cli/collective_curve.h"
+#include "sim/core/output_file.h"
 #include "sim/core/data_path.h"
 #include <errno.h>
 #include <math.h>
@@ -290,18 +291,16 @@ enum sim_status collective_curve_write(const struct collective_curve_request *re
     if (status == SIM_OK) {
         status = find_measured(request, curve, measured, error);
     }
-    FILE *out = NULL;
-    if (status == SIM_OK && (out = fopen(path, "w")) == NULL) {
-        status = sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
+    struct output_file file = { 0 };
+    if (status == SIM_OK) {
+        status = output_file_open(&file, "", path, error);
     }
     if (status == SIM_OK) {
         const char *inside = strstr(measured, "calib/data/");
         curve->file = inside != NULL ? inside : measured;
-        draw(out, request, curve);
+        draw(file.stream, request, curve);
         *measured_count = curve->measured_count;
-        if (fclose(out) != 0) {
-            status = sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
-        }
+        status = output_file_close(&file, error);
     }
     free(curve);
     return status;

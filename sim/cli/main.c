@@ -89,7 +89,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-        puts(argp_program_version);
+        cli_print_version();
         return 0;
     }
     for (size_t i = 0; i < COMMAND_COUNT; i++) {

@@ -1,4 +1,5 @@
 #include "sim/cli/print_atomics.h"
+#include "sim/core/output_file.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -454,10 +455,12 @@ static const char style[] =
 enum sim_status write_atomics_svg(const struct atomics_answer *answer, const char *path,
                                   struct sim_error *error)
 {
-    FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return sim_fail(error, SIM_BAD_FILE, "--svg %s: %s", path, strerror(errno));
+    struct output_file file;
+    enum sim_status status = output_file_open(&file, "--svg ", path, error);
+    if (status != SIM_OK) {
+        return status;
     }
+    FILE *out = file.stream;
     struct chart chart = { .answer = answer, .out = out };
     int height = HEIGHT + LEGEND_LINE * (int)(answer->device_count * answer->curve_count) + 12;
     fit_axes(&chart);
@@ -479,5 +482,5 @@ enum sim_status write_atomics_svg(const struct atomics_answer *answer, const cha
     }
     draw_legend(&chart);
     fprintf(out, "</svg>\n");
-    return fclose(out) == 0 ? SIM_OK : sim_fail(error, SIM_BAD_FILE, "--svg %s: %s", path, strerror(errno));
+    return output_file_close(&file, error);
 }

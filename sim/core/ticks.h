@@ -32,31 +32,43 @@ static inline double ticks_to_us(sim_ticks ticks)
  * charged with the work of later ones (as with one backlog that drains). Within a slot only runs of arrivals in
  * order are kept apart in time, otherwise order is lost: an error of half a slot at most. The latest SERVER_SLOTS slots are remembered. An older arrival takes the server to have been as its oldest slot is: full,
  * and it queues from there on; or not, and it shares a draining backlog with other such. */
-#define SERVER_SLOTS 64
+#define SERVER_SLOTS 128
 #define SERVER_SLOT_BITS 24 /* a slot is 2^this ticks: 17 ns */
 #define SERVER_UNIT_BITS 9  /* its use is counted in 2^this ticks */
 #define SERVER_SLOT_UNITS (1u << (SERVER_SLOT_BITS - SERVER_UNIT_BITS))
 
+/* Use of the latest slot stands apart from the others', so that what comes about in order touches one line of the host's cache. */
 struct slotted_server {
     sim_ticks busy;              /* all work ever taken */
     sim_ticks old_last;          /* latest arrival older than the ring */
     sim_ticks old_backlog;       /* work waiting at `old_last` */
+    sim_ticks run_last, run_end; /* latest reservation: when it came, when it will have been served */
+    uint32_t run_slot;           /* where it ended */
     uint32_t top;                /* latest slot in the ring */
     uint32_t full_from, full_to; /* slots known to be full */
-    uint32_t run_slot;           /* where the latest reservation ended */
-    sim_ticks run_last, run_end; /* when it came, when it will have been served */
-    uint16_t used[SERVER_SLOTS];
-};
+    uint16_t top_used;
+    uint16_t used[SERVER_SLOTS] __attribute__((aligned(64))); /* of slots before `top` */
+} __attribute__((aligned(64)));
 
+/* Make `slot` the latest. */
 static inline void slotted_server_advance(struct slotted_server *server, uint32_t slot)
 {
     if (slot >= server->top + SERVER_SLOTS) {
         __builtin_memset(server->used, 0, sizeof server->used);
-        server->top = slot;
+    } else {
+        server->used[server->top % SERVER_SLOTS] = server->top_used;
+        for (uint32_t s = server->top + 1; s < slot; s++) {
+            server->used[s % SERVER_SLOTS] = 0;
+        }
     }
-    while (server->top < slot) {
-        server->used[++server->top % SERVER_SLOTS] = 0;
-    }
+    server->top = slot;
+    server->top_used = 0;
+}
+
+/* `slot` within the ring. */
+static inline uint16_t *slotted_server_place(struct slotted_server *server, uint32_t slot)
+{
+    return slot == server->top ? &server->top_used : &server->used[slot % SERVER_SLOTS];
 }
 
 /* Before the ring, and not full at its beginning. */
@@ -77,9 +89,10 @@ static inline uint32_t slotted_server_first_free(struct slotted_server *server, 
     if (in_full) {
         slot = server->full_to;
     }
-    while (slot <= server->top && server->used[slot % SERVER_SLOTS] >= SERVER_SLOT_UNITS) {
+    while (slot < server->top && server->used[slot % SERVER_SLOTS] >= SERVER_SLOT_UNITS) {
         slot++;
     }
+    slot += slot == server->top && server->top_used >= SERVER_SLOT_UNITS;
     if (slot > first) {
         server->full_from = in_full ? server->full_from : first;
         server->full_to = slot;
@@ -93,31 +106,13 @@ static inline sim_ticks slotted_server_old_wait(const struct slotted_server *ser
     return server->old_backlog > idle ? server->old_backlog - idle : 0;
 }
 
-/* Reserve `cost` for an arrival at `t`; returns the start of service. */
-static inline sim_ticks slotted_server_start(struct slotted_server *server, sim_ticks t, sim_ticks cost)
+static inline uint64_t slotted_server_units(sim_ticks cost)
 {
-    server->busy += cost;
-    if (slotted_server_is_old(server, t)) {
-        sim_ticks wait = slotted_server_old_wait(server, t);
-        server->old_last = t > server->old_last ? t : server->old_last;
-        server->old_backlog = wait + cost;
-        return t + wait;
-    }
-    uint32_t slot = slotted_server_first_free(server, t);
-    slotted_server_advance(server, slot);
-    uint32_t used = server->used[slot % SERVER_SLOTS];
-    sim_ticks at = ((sim_ticks)slot << SERVER_SLOT_BITS) + ((sim_ticks)used << SERVER_UNIT_BITS);
-    uint64_t left = (uint64_t)(cost + (1 << (SERVER_UNIT_BITS - 1))) >> SERVER_UNIT_BITS;
-    uint32_t room = SERVER_SLOT_UNITS - used;
-    while (left > room) {
-        server->used[slot % SERVER_SLOTS] = SERVER_SLOT_UNITS;
-        left -= room;
-        slotted_server_advance(server, ++slot);
-        used = server->used[slot % SERVER_SLOTS];
-        room = SERVER_SLOT_UNITS - used;
-        at = ((sim_ticks)slot << SERVER_SLOT_BITS) + ((sim_ticks)(used + left) << SERVER_UNIT_BITS) - cost;
-    }
-    server->used[slot % SERVER_SLOTS] = (uint16_t)(server->used[slot % SERVER_SLOTS] + left);
+    return (uint64_t)(cost + (1 << (SERVER_UNIT_BITS - 1))) >> SERVER_UNIT_BITS;
+}
+
+static inline sim_ticks slotted_server_end_run(struct slotted_server *server, uint32_t slot, sim_ticks t, sim_ticks at, sim_ticks cost)
+{
     at = at > t ? at : t;
     if (server->run_slot == slot && t >= server->run_last && server->run_end > at) {
         at = server->run_end;
@@ -128,6 +123,58 @@ static inline sim_ticks slotted_server_start(struct slotted_server *server, sim_
     return at;
 }
 
+/* slotted_server_start() where the slot of the arrival has no room for all of it. */
+static __attribute__((noinline, unused)) sim_ticks slotted_server_search(struct slotted_server *server, sim_ticks t, sim_ticks cost)
+{
+    if (slotted_server_is_old(server, t)) {
+        sim_ticks wait = slotted_server_old_wait(server, t);
+        server->old_last = t > server->old_last ? t : server->old_last;
+        server->old_backlog = wait + cost;
+        return t + wait;
+    }
+    uint32_t slot = slotted_server_first_free(server, t);
+    if (slot > server->top) {
+        slotted_server_advance(server, slot);
+    }
+    uint16_t *used = slotted_server_place(server, slot);
+    sim_ticks at = ((sim_ticks)slot << SERVER_SLOT_BITS) + ((sim_ticks)*used << SERVER_UNIT_BITS);
+    uint64_t left = slotted_server_units(cost);
+    uint32_t room = SERVER_SLOT_UNITS - *used;
+    while (left > room) {
+        *used = SERVER_SLOT_UNITS;
+        left -= room;
+        if (++slot > server->top) {
+            slotted_server_advance(server, slot);
+        }
+        used = slotted_server_place(server, slot);
+        room = SERVER_SLOT_UNITS - *used;
+        at = ((sim_ticks)slot << SERVER_SLOT_BITS) + ((sim_ticks)(*used + left) << SERVER_UNIT_BITS) - cost;
+    }
+    *used = (uint16_t)(*used + left);
+    return slotted_server_end_run(server, slot, t, at, cost);
+}
+
+/* Reserve `cost` for an arrival at `t`; returns the start of service. */
+static inline sim_ticks slotted_server_start(struct slotted_server *server, sim_ticks t, sim_ticks cost)
+{
+    server->busy += cost;
+    uint32_t slot = (uint32_t)((uint64_t)t >> SERVER_SLOT_BITS);
+    if (slot - server->full_from < server->full_to - server->full_from) {
+        slot = server->full_to;
+    }
+    if (__builtin_expect(server->top - slot >= SERVER_SLOTS, 0)) { /* before the ring or beyond it */
+        return slotted_server_search(server, t, cost);
+    }
+    uint16_t *place = slotted_server_place(server, slot);
+    uint64_t used = *place + slotted_server_units(cost);
+    if (used > SERVER_SLOT_UNITS) {
+        return slotted_server_search(server, t, cost);
+    }
+    sim_ticks at = ((sim_ticks)slot << SERVER_SLOT_BITS) + ((sim_ticks)*place << SERVER_UNIT_BITS);
+    *place = (uint16_t)used;
+    return slotted_server_end_run(server, slot, t, at, cost);
+}
+
 /* How long an arrival at `t` would wait. */
 static inline sim_ticks slotted_server_wait(struct slotted_server *server, sim_ticks t)
 {
@@ -135,7 +182,7 @@ static inline sim_ticks slotted_server_wait(struct slotted_server *server, sim_t
         return slotted_server_old_wait(server, t);
     }
     uint32_t slot = slotted_server_first_free(server, t);
-    sim_ticks used = slot <= server->top ? server->used[slot % SERVER_SLOTS] : 0;
+    sim_ticks used = slot <= server->top ? *slotted_server_place(server, slot) : 0;
     sim_ticks at = ((sim_ticks)slot << SERVER_SLOT_BITS) + (used << SERVER_UNIT_BITS);
     return at > t ? at - t : 0;
 }

@@ -1,4 +1,5 @@
 #include "sim/fabric/library_internal.h"
+#include "sim/core/output_file.h"
 #include "sim/fabric/network.h"
 #include "sim/fabric/platform_internal.h"
 #include <errno.h>
@@ -389,17 +390,16 @@ enum sim_status platform_write(const struct node_profile *node, uint32_t gpus, u
                         "%s: a platform of %.0f GPUs has a route for each pair: at most %d", path,
                         (double)gpus * nodes, PLATFORM_HOSTS_MAX);
     }
-    FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
+    struct output_file file;
+    status = output_file_open(&file, "", path, error);
+    if (status != SIM_OK) {
+        return status;
     }
     struct cluster cluster = { node, gpus, nodes };
     struct fabric_network *network = cluster_pairs_network(&cluster);
     SIM_ASSERT(network->flow_count == (size_t)gpus * nodes * (gpus * nodes - 1), "%zu routes",
                network->flow_count);
-    write_platform(out, node, gpus, nodes, network);
+    write_platform(file.stream, node, gpus, nodes, network);
     fabric_network_destroy(network);
-    bool failed = ferror(out) != 0;
-    failed = fclose(out) != 0 || failed;
-    return failed ? sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno)) : SIM_OK;
+    return output_file_close(&file, error);
 }

@@ -97,7 +97,8 @@ class Tree:
         if target.endswith("_internal.h"):
             home = os.path.dirname(target)
             parts = path.split("/")
-            is_its_test = parts[0] == "tests" and len(parts) > 2 and parts[1].split("_")[0] in home.split("/")
+            is_its_test = parts[0] == "tests" and len(parts) > 2 and (
+                parts[1] == "fuzz" or parts[1].split("_")[0] in home.split("/"))
             if os.path.dirname(path) != home and not is_its_test:
                 self.breach(path, line, f'"{target}" is internal to {home} and its tests')
 

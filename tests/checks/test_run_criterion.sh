@@ -19,4 +19,10 @@ expect 1 "a sanitizer report behind a passing run" \
     'echo "Tested: 3" >&2; path=${ASAN_OPTIONS#*log_path=}; echo "ERROR: LeakSanitizer" >"${path%%:*}.42"'
 expect 1 "an undefined-behaviour report behind a passing run" \
     'echo "Tested: 3" >&2; path=${UBSAN_OPTIONS#*log_path=}; echo "runtime error" >"${path%%:*}.42"'
+RECKON_TEST_STALL=1
+export RECKON_TEST_STALL
+mark=$(mktemp -u)
+expect 0 "a runner that stalls once" "[ -e $mark ] || { touch $mark; sleep 30; }; echo 'Tested: 3' >&2"
+rm -f "$mark"
+expect 1 "a runner that stalls for ever" "sleep 3; exit 1"
 exit $failed

@@ -147,7 +147,8 @@ bool dims_parse(const char *text, uint64_t *values, size_t count)
 struct builder {
     struct operator_tensors out;
     struct trace_argument arguments[ARGUMENTS_MAX];
-    struct trace_tensor tensors[TENSORS_MAX];
+    struct trace_tensor *tensors; /* grows up to TENSORS_MAX */
+    size_t capacity;
 };
 
 static void add_tensor(struct builder *b, size_t argument, size_t element, struct slice dims,
@@ -164,6 +165,11 @@ static void add_tensor(struct builder *b, size_t argument, size_t element, struc
         snprintf(tensor.dtype, sizeof tensor.dtype, "%s", type->dtype);
         tensor.element_bytes = type->bytes;
     }
+    if (b->out.tensor_count == b->capacity) {
+        b->capacity = b->capacity == 0 ? 16 : 2 * b->capacity;
+        b->tensors = realloc(b->tensors, b->capacity * sizeof *b->tensors);
+        SIM_ASSERT(b->tensors != NULL, "out of memory");
+    }
     b->tensors[b->out.tensor_count++] = tensor;
 }
 
@@ -175,9 +181,10 @@ static bool is_nested(struct slice list)
 static void add_list(struct builder *b, size_t argument, struct slice dims, struct slice strides,
                      const struct type_name *type)
 {
-    struct slice *d = malloc(2 * TENSORS_MAX * sizeof *d), *s = d + TENSORS_MAX;
+    size_t room = dims.length / 2 + 1 < TENSORS_MAX ? dims.length / 2 + 1 : TENSORS_MAX; /* "[],": a list of n is longer */
+    struct slice *d = malloc(2 * room * sizeof *d), *s = d + room;
     SIM_ASSERT(d != NULL, "out of memory");
-    size_t count = split(dims, d, TENSORS_MAX), stride_count = split(strides, s, TENSORS_MAX);
+    size_t count = split(dims, d, room), stride_count = split(strides, s, room);
     for (size_t i = 0; i < count; i++) {
         add_tensor(b, argument, i, d[i], i < stride_count ? s[i] : (struct slice){ NULL, 0 }, type);
     }
@@ -239,6 +246,7 @@ const struct operator_tensors *operator_tensors_parse(struct arena *arena,
     *out = b->out;
     out->arguments = copy(arena, b->arguments, dim_count * sizeof b->arguments[0]);
     out->tensors = copy(arena, b->tensors, b->out.tensor_count * sizeof b->tensors[0]);
+    free(b->tensors);
     out->concrete = arena_alloc(arena, out->concrete_count * sizeof *out->concrete);
     for (size_t i = 0; i < out->concrete_count; i++) {
         struct slice value = unquoted(concrete[i]);

@@ -1,0 +1,37 @@
+/* How numbers are written: the full one reads back equal, the short one has the digits that were asked for. */
+#include "reports/page.h"
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+
+Test(page, full_numbers_read_back_equal)
+{
+    static const double values[] = { 0.1, 1.0 / 3, 6.02214076e23, 5e-324, 123456789.123456789, -0.0078125 };
+    char text[40];
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        number_text(values[i], text, sizeof text);
+        cr_expect(strtod(text, NULL) == values[i], "%s", text);
+    }
+    number_text(0.1, text, sizeof text);
+    cr_expect(eq(str, text, "0.1"));
+}
+
+struct rounding {
+    double value;
+    int digits;
+    char expect[24];
+};
+
+ParameterizedTestParameters(page, rounded_numbers)
+{
+    static struct rounding cases[] = { { 0, 3, "0" },           { 1234567, 4, "1,234,567" }, { 12.3456, 4, "12.35" }, { 0.00123456, 3, "0.00123" },
+                                       { 999.96, 4, "1000.0" }, { 42, 4, "42" },             { -1234.5, 2, "-1234" }, { 1.5e-7, 3, "1.50e-07" } };
+    return cr_make_param_array(struct rounding, cases, sizeof cases / sizeof cases[0]);
+}
+ParameterizedTest(struct rounding *c, page, rounded_numbers)
+{
+    char text[64];
+    rounded_text(c->value, c->digits, text, sizeof text);
+    cr_expect(eq(str, text, c->expect));
+}
