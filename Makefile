@@ -5,13 +5,14 @@ TRACE = tests/fixtures/traces/dlrm_dcnv2_w1_r0.kineto.json.gz
 LONG = ^test_(reference|stack|steps|calibrate|cli)$$
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: help demo test build bench accuracy schemas format format-check lint check-deep coverage fuzz package install clean
+.PHONY: help demo test build bench accuracy examples schemas format format-check lint check-deep coverage fuzz package install clean
 
 help:
 	@echo 'make demo        predict a recorded DLRM step on MI350X, B200 and H200'
 	@echo 'make test        every test, then the same tests under AddressSanitizer and UBSan'
 	@echo 'make build       build/reckon alone'
 	@echo 'make bench       speed of the simulator itself'
+	@echo 'make examples    the committed example reports in reports/examples, anew'
 	@echo 'make accuracy    predictions against the H200 measurements in calib/data, per suite'
 	@echo 'make lint        clang warnings as errors, then clang-tidy'
 	@echo 'make check-deep  every test under valgrind (slow)'
@@ -49,6 +50,9 @@ accuracy: build
 	build/reckon calibrate --accuracy calib/data/h200 --base h200 --fit calib/fits/h200.json -o reports/accuracy.md --html reports/accuracy.html \
 		--also b200=calib/data/published/b200 --also h100=calib/data/published/h100 --also mi300x=calib/data/published/mi300x \
 		--also mi350x=calib/data/published/mi350x --also mi355x=calib/data/published/mi355x
+
+examples: build
+	reports/examples/make.sh build/reckon
 
 schemas: build
 	build/reckon devices --schema >docs/schemas/device.schema.json
@@ -98,7 +102,7 @@ PREFIX ?= /usr/local
 install:
 	@cmake/setup.sh
 	cmake --preset release -D CMAKE_INSTALL_PREFIX=$(PREFIX)
-	cmake --build --preset release --target reckon -j $(JOBS)
+	cmake --build --preset release --target reckon man -j $(JOBS)
 	cmake --install build
 
 clean:

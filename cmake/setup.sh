@@ -6,6 +6,7 @@ packages=(
     libcjson-dev libyajl-dev zlib1g-dev libzstd-dev libprotobuf-c-dev protobuf-c-compiler libgsl-dev libsimgrid-dev
     libsqlite3-dev libopenmpi-dev openmpi-bin
     libcriterion-dev python3 python3-jsonschema
+    chromium # opens the pages of tests/reports
 )
 case "${1:-}" in
     "") ;;

@@ -17,7 +17,7 @@
 #define MICRO_FOLDER_DEFAULT "micro-results"
 #define WORST_ROWS 10 /* of a report on one device */
 
-enum { OPTION_RUN = 0x2000, OPTION_FROM, OPTION_BASE, OPTION_FIT, OPTION_ACCURACY, OPTION_ALSO, OPTION_HTML };
+enum { OPTION_RUN = 0x2000, OPTION_FROM, OPTION_BASE, OPTION_FIT, OPTION_ACCURACY, OPTION_ALSO };
 
 static const char doc[] =
     "Fit numbers of a device profile to measured rows, or report how far predictions are from all of them. "
@@ -37,7 +37,6 @@ static const struct argp_option options[] = {
     { "accuracy", OPTION_ACCURACY, "DIR", 0, "no fit: predict every row of DIR, those of the fit file apart",
       1 },
     { "also", OPTION_ALSO, "DEVICE=DIR", 0, "with --accuracy: another device and its tables (may be given again)", 1 },
-    { "html", OPTION_HTML, "FILE", 0, "with --accuracy: the report as a page with plots", 1 },
     { "run", OPTION_RUN, "DIR", OPTION_ARG_OPTIONAL,
       "build and run the microkernels on the GPU of this machine, results to DIR (" MICRO_FOLDER_DEFAULT "), then fit to them", 1 },
     { 0 },
@@ -47,7 +46,7 @@ struct arguments {
     struct cli_common common;
     const char **from; /* [argc] */
     size_t from_count;
-    const char *base, *fit, *output, *accuracy, *run, *html;
+    const char *base, *fit, *output, *accuracy, *run;
     const char *also[CLI_DEVICES_MAX]; /* DIR of common.devices[1 + i] */
     char *also_names[CLI_DEVICES_MAX]; /* handed to common.devices */
     size_t also_count;
@@ -65,7 +64,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_FIT: arguments->fit = argument; return 0;
     case 'o': arguments->output = argument; return 0;
     case OPTION_ACCURACY: arguments->accuracy = argument; return 0;
-    case OPTION_HTML: arguments->html = argument; return 0;
     case OPTION_ALSO: {
         const char *equals = strchr(argument, '=');
         if (equals == NULL || equals == argument || equals[1] == '\0' || arguments->also_count + 1 == CLI_DEVICES_MAX) {
@@ -282,8 +280,8 @@ static int run_accuracy(struct arguments *arguments, struct reckon *reckon, stru
     if (status == SIM_OK && arguments->output != NULL) {
         status = write_file(&report, arguments->output, write_markdown, &error);
     }
-    if (status == SIM_OK && arguments->html != NULL) {
-        status = write_file(&report, arguments->html, write_page, &error);
+    if (status == SIM_OK && arguments->common.html != NULL) {
+        status = write_file(&report, arguments->common.html, write_page, &error);
     }
     if (status == SIM_OK) {
         write_markdown(&report, 0, stdout);
@@ -307,7 +305,7 @@ static void check_arguments(const struct arguments *arguments)
     if (arguments->accuracy != NULL && arguments->from_count > 0) {
         cli_usage_error(common, "--from and --accuracy are two tasks: give one");
     }
-    if (arguments->accuracy == NULL && (arguments->also_count > 0 || arguments->html != NULL)) {
+    if (arguments->accuracy == NULL && (arguments->also_count > 0 || arguments->common.html != NULL)) {
         cli_usage_error(common, "--also and --html belong to --accuracy");
     }
     if (arguments->accuracy != NULL && common->json) {
@@ -328,7 +326,7 @@ int cmd_calibrate(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "[DIR|CSV...]", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } } };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true } };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     arguments.from = calloc((size_t)argc + 1, sizeof(char *));

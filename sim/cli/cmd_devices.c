@@ -17,7 +17,8 @@ static const char usage[] =
     "usage: reckon devices [NAME|FILE.json] [--json]     list the devices, or print one\n"
     "       reckon devices --check FILE [--json]          check a device file\n"
     "       reckon devices --schema                       JSON Schema of a device file\n"
-    "       reckon devices --help                         this, and every key of a device file\n";
+    "       reckon devices --help                         this, and every key of a device file\n"
+    "Example:\n  reckon devices mi350x\n";
 
 static enum sim_status parse(int argc, char **argv, struct options *options, struct sim_error *error)
 {

@@ -185,7 +185,7 @@ def main():
         return 2
     browser = next((shutil.which(n) for n in ("chromium", "chromium-browser", "google-chrome") if shutil.which(n)), None)
     if browser is None:
-        print("skipped: no chromium on this machine (cmake/setup.sh --pages installs it)")
+        print("skipped: no chromium on this machine (cmake/setup.sh installs it)")
         return 77
     check = Check(browser, os.path.abspath(sys.argv[1]))
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,0 +1,20 @@
+#!/bin/sh
+# make.sh RECKON: the example reports of this folder, anew; same program and profiles, same bytes. From the root of the tree.
+set -eu
+reckon=$1
+here=reports/examples
+RECKON_STAMP='reckon, example of the tree it stands in'
+RECKON_DATA=$PWD
+export RECKON_STAMP RECKON_DATA
+if [ "$reckon" != reckon ]; then # the command on a page is the one a reader would type
+    bin=$(mktemp -d)
+    trap 'rm -rf "$bin"' EXIT
+    ln -s "$(realpath "$reckon")" "$bin/reckon"
+    PATH=$bin:$PATH
+fi
+echo 'DLRM v2 on two devices'
+reckon predict workloads/models/mlperf_dlrm_v2.json --device mi350x,b200 --uncertainty 16 --html $here/dlrm_v2.html --quiet >/dev/null
+echo 'contention of bounds checks'
+reckon atomics bounds_check/per_thread_atomic --over rate=0:0.2:9 --device mi350x,b200 --fix tree-reduction --html $here/bounds_check.html --quiet >/dev/null
+echo 'a plan for six models'
+reckon plan $here/six_models.demand.json --html $here/six_models.html --quiet >/dev/null
