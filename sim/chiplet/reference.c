@@ -711,9 +711,6 @@ static void read_home_lookup(struct reference *reference, void *object)
     if (way >= 0 && (TAGS_VALID(found) & request->mask) == request->mask) {
         package->traffic.l2_hits++;
         package->traffic.far_hits++;
-        if (package->copies_far && TAGS_DIRTY(found) == 0) {
-            tags_demote(set, way, package->ways);
-        }
         if (!wait_for_fill(reference, request->line, request->home, request->mask, read_leaves_home, request)) {
             read_leaves_home(reference, request);
         }
@@ -721,7 +718,7 @@ static void read_home_lookup(struct reference *reference, void *object)
     }
     uint32_t *entry = tags_touch(set, request->place.tag);
     if (entry == NULL) {
-        entry = l2_insert(reference, request->home, &request->place, package->copies_far ? tags_lowest(set, package->ways) : 0);
+        entry = l2_insert(reference, request->home, &request->place, 0);
     }
     uint32_t fetched = whole_access_units(package, request->mask);
     *entry |= fetched << 4;

@@ -61,29 +61,6 @@ static inline uint32_t *tags_touch(struct tags_set *set, uint32_t tag)
     return set->entry;
 }
 
-/* Position of a line that anything may displace: the first empty place, else the last. */
-static inline int tags_lowest(const struct tags_set *set, int ways)
-{
-    for (int way = 0; way < ways; way++) {
-        if ((set->entry[way] & 0xff) == 0) {
-            return way;
-        }
-    }
-    return ways - 1;
-}
-
-/* Make the line in `way` the next to go (but keep it before empty places). */
-static inline void tags_demote(struct tags_set *set, int way, int ways)
-{
-    int last = way;
-    while (last + 1 < ways && (set->entry[last + 1] & 0xff) != 0) {
-        last++;
-    }
-    uint32_t entry = set->entry[way];
-    memmove(set->entry + way, set->entry + way + 1, sizeof(uint32_t) * (size_t)(last - way));
-    set->entry[last] = entry;
-}
-
 /* Put `tag` (no sectors yet) at position `way` of the recency order; the last of `ways` entries leaves and is returned. */
 static inline uint32_t tags_insert(struct tags_set *set, uint32_t tag, int position, int ways)
 {
