@@ -287,6 +287,9 @@ enum sim_status reckon_share_prices(struct reckon *reckon, const char *path, siz
 /* A text of fixes as reckon_predict_request has it. SIM_UNKNOWN_NAME lists the names. */
 enum sim_status reckon_fixes_check(const char *fixes, struct sim_error *error);
 
+/* Worker processes of this session from now on: 1 for one that works in a forked process itself. */
+void reckon_set_jobs(struct reckon *reckon, uint32_t jobs);
+
 struct reckon_memo_counts {
     uint64_t asked; /* prices of distinct kernels that predictions asked for, each prediction counted anew */
     uint64_t found; /* of these, had already: by this session or one it shares with */

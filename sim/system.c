@@ -41,6 +41,12 @@ enum sim_status reckon_share_prices(struct reckon *reckon, const char *path, siz
     return price_board_open(path, capacity, &reckon->board, error);
 }
 
+void reckon_set_jobs(struct reckon *reckon, uint32_t jobs)
+{
+    SIM_ASSERT(jobs > 0, "%u workers", jobs);
+    reckon->options.jobs = jobs;
+}
+
 struct reckon_memo_counts reckon_memo(const struct reckon *reckon)
 {
     return reckon->counts;

@@ -51,6 +51,11 @@ void mpi_end(void)
     }
 }
 
+bool mpi_is_running(void)
+{
+    return run.begun;
+}
+
 uint32_t mpi_rank(void)
 {
     return run.begun ? (uint32_t)run.rank : 0;
@@ -158,6 +163,11 @@ bool mpi_begin(void)
 
 void mpi_end(void)
 {
+}
+
+bool mpi_is_running(void)
+{
+    return false;
 }
 
 uint32_t mpi_rank(void)

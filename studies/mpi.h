@@ -9,6 +9,7 @@
 /* Join the run, if there is one; once. False: started by mpirun, but built without MPI. */
 bool mpi_begin(void);
 void mpi_end(void);
+bool mpi_is_running(void);
 uint32_t mpi_rank(void);
 uint32_t mpi_rank_count(void);
 

@@ -410,7 +410,7 @@ static enum sim_status lead(struct sweep_bench *bench, struct sweep_result *resu
     const struct study *study = bench->study;
     struct pool_work work = { work_on, bench, sizeof(struct study_record) };
     size_t before = store_count(bench->store), total = study_point_count(study);
-    uint32_t jobs = mpi_rank_count() > 1 ? 1 : bench->options->session.jobs;
+    uint32_t jobs = mpi_is_running() ? 1 : bench->options->session.jobs;
     bench->progress.total = study->has_search && study->search_evaluations < total ? study->search_evaluations : total;
     bench->records = calloc(total + 1, sizeof *bench->records);
     SIM_ASSERT(bench->records != NULL, "no memory for %zu points", total);

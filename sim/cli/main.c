@@ -21,6 +21,7 @@ static const struct command commands[] = {
     { "gemm", cmd_gemm, "tile, split and time of a matrix product, with its candidates" },
     { "collective", cmd_collective, "time of one collective on a node or cluster" },
     { "power", cmd_power, "what board power leaves dense products in bursts" },
+    { "advise", cmd_advise, "changes that would make a step shorter, ranked by what they gain" },
     { "sweep", cmd_sweep, "a study: many points of one step, their front, kept in a store" },
     { "validate", cmd_validate, "predictions against measured tables" },
     { "calibrate", cmd_calibrate, "numbers of a device profile fitted to measured tables" },

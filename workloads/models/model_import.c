@@ -135,7 +135,7 @@ static void add_widths(struct description *d, const double *widths, size_t count
 
 static bool import_dlrm(const char *text, struct description *d)
 {
-    static double rows[VALUES_MAX], ids[VALUES_MAX], bottom[MODEL_WIDTHS_MAX], top[MODEL_WIDTHS_MAX];
+    double rows[VALUES_MAX], ids[VALUES_MAX], bottom[MODEL_WIDTHS_MAX], top[MODEL_WIDTHS_MAX];
     size_t tables = numbers_of(text, "num_embeddings_per_feature", rows, VALUES_MAX);
     size_t pooled = numbers_of(text, "multi_hot_sizes", ids, VALUES_MAX);
     size_t bottoms = numbers_of(text, "dense_arch_layer_sizes", bottom, MODEL_WIDTHS_MAX);
