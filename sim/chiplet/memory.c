@@ -145,9 +145,10 @@ static inline void hbm_drain_writes(struct package *package, struct hbm_channel 
     channel->write_activations = 0;
 }
 
-/* Queue a write-back; the controller lets reads pass and drains the queue in batches. `lone`: no other line of the DRAM row goes
- * with it, so that each access unit opens the row for itself (measured: a random 128 B line costs twice a random sector, 13 and
- * 6.5 ns, calib/data/h200/counters.csv); units that leave in company come for the bus time. */
+/* Queue a write-back; the controller lets reads pass and drains the queue in batches. `lone`: a line written in part, or whose
+ * DRAM row has no other line here; each of its access units opens the row for itself (measured, calib/data/h200/counters.csv: a
+ * random 128 B line costs twice a random sector, 13 and 6.5 ns, and random sectors of 64 MiB, nearly all of it in the cache, no
+ * less); units that leave in company come for the bus time. */
 static inline void hbm_write(struct package *package, uint32_t index, uint32_t groups, bool lone)
 {
     struct hbm_channel *channel = &package->hbm[index];
@@ -182,7 +183,9 @@ static void mall_evict(struct package *package, const struct line_place *place, 
         uint32_t mate = channel_line ^ (2u << package->lines_per_block_shift);
         uint32_t tag = fast_quotient(package->mall_set_divisor, mate);
         uint32_t set = fast_remainder(package->mall_set_divisor, mate, tag);
-        hbm_write(package, place->channel, groups, tags_way(&package->mall[place->channel * package->mall_sets + set], tag) < 0);
+        hbm_write(package, place->channel, groups,
+                  TAGS_DIRTY(entry) != package->whole_line ||
+                      tags_way(&package->mall[place->channel * package->mall_sets + set], tag) < 0);
     }
 }
 
@@ -265,13 +268,14 @@ static void write_back(struct package *package, uint32_t global_slice, uint32_t 
     package_place_memory(package, &place, slice_line);
     bool lone = false;
     if (timed && !package->has_mall) {
-        /* another line of the same DRAM row, from another part of memory: there while memory is written in order, and hardly
-         * ever when lines are touched at random */
+        /* in company: a whole line, with another line of the same DRAM row, from another part of memory: there while memory is
+         * written in order, and hardly ever when lines are touched at random */
         uint32_t mate = slice_line ^ (2u << package->lines_per_block_shift);
         uint32_t mate_t = fast_quotient(package->set_divisor, mate);
         uint32_t mate_tag = package->is_private ? mate_t : mate_t | (TAGS_TAG(entry) >> TAG_HOME_SHIFT) << TAG_HOME_SHIFT;
         uint32_t mate_set = fast_remainder(package->set_divisor, mate, mate_t);
-        lone = tags_way(&package->l2[(size_t)global_slice * package->sets + mate_set], mate_tag) < 0;
+        lone = TAGS_DIRTY(entry) != package->whole_line ||
+               tags_way(&package->l2[(size_t)global_slice * package->sets + mate_set], mate_tag) < 0;
     }
     memory_write(package, &place, TAGS_DIRTY(entry), lone, timed);
 }

@@ -91,7 +91,8 @@ static uint32_t *mall_entry(struct reference *reference, const struct line_place
         uint32_t channel_line = TAGS_TAG(victim) * package->mall_sets + place->mall_set;
         uint32_t mate = channel_line ^ (2u << package->lines_per_block_shift);
         const struct tags_set *mate_set = &package->mall[place->channel * package->mall_sets + mate % package->mall_sets];
-        hbm_write(reference, place->channel, groups, tags_way(mate_set, mate / package->mall_sets) < 0);
+        hbm_write(reference, place->channel, groups,
+                  TAGS_DIRTY(victim) != package->whole_line || tags_way(mate_set, mate / package->mall_sets) < 0);
     }
     return set->entry;
 }
@@ -182,7 +183,8 @@ static void write_back(struct reference *reference, uint32_t slice, uint32_t set
     bool lone = false;
     if (!package->has_mall) {
         uint32_t mate = slice_line ^ (2u << package->lines_per_block_shift);
-        lone = tags_way(l2_set(package, slice, mate % package->sets), mate / package->sets | home_bits) < 0;
+        lone = TAGS_DIRTY(entry) != package->whole_line ||
+               tags_way(l2_set(package, slice, mate % package->sets), mate / package->sets | home_bits) < 0;
     }
     memory_write(reference, &place, TAGS_DIRTY(entry), lone);
 }
