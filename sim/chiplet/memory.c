@@ -35,11 +35,7 @@ static inline uint32_t block_hash(const struct package *package, uint32_t block,
     return (block >> 9) << 7 | x;
 }
 
-/* Tags keep what a write-back needs to find its way: line index within the slice, and the home group of a near copy. */
-#define TAG_HOME_SHIFT 20
-
-/* Channel, row and memory-side position of the line `slice_line` (its index among the lines of `slice`). */
-static inline void place_memory(const struct package *package, struct line_place *place, uint32_t slice_line)
+void package_place_memory(const struct package *package, struct line_place *place, uint32_t slice_line)
 {
     uint32_t index = slice_line >> package->lines_per_block_shift;
     uint32_t sub = slice_line - (index << package->lines_per_block_shift);
@@ -94,7 +90,7 @@ struct line_place package_place(const struct package *package, uint64_t line)
         index = (q * 4 + four) * package->channels_per_slice + k;
     }
     uint32_t slice_line = (index << package->lines_per_block_shift) + sub;
-    place_memory(package, &place, slice_line);
+    package_place_memory(package, &place, slice_line);
     uint32_t t = fast_quotient(package->set_divisor, slice_line);
     place.set = fast_remainder(package->set_divisor, slice_line, t);
     place.tag = (t | place.home << TAG_HOME_SHIFT) & 0xffffffu;
@@ -102,29 +98,6 @@ struct line_place package_place(const struct package *package, uint64_t line)
 }
 
 /* ---- HBM */
-
-static inline uint32_t access_groups(const struct package *package, uint32_t mask)
-{
-    if (package->hbm_access_sectors >= package->sectors) {
-        return mask != 0;
-    }
-    if (package->hbm_access_sectors == 2) {
-        return (uint32_t)((mask & 3u) != 0) + (uint32_t)((mask & 12u) != 0);
-    }
-    return sector_count(mask);
-}
-
-/* The sectors that arrive when `mask` is asked for: whole access units. */
-static inline uint32_t fetched_mask(const struct package *package, uint32_t mask)
-{
-    if (package->hbm_access_sectors >= package->sectors) {
-        return (1u << package->sectors) - 1;
-    }
-    if (package->hbm_access_sectors == 2) {
-        return ((mask & 3u) != 0 ? 3u : 0) | ((mask & 12u) != 0 ? 12u : 0);
-    }
-    return mask;
-}
 
 static inline void hbm_refresh(struct package *package, struct hbm_channel *channel, sim_ticks t)
 {
@@ -202,7 +175,7 @@ static inline void link_cross(struct package *package, uint32_t from, uint32_t t
 
 static void mall_evict(struct package *package, const struct line_place *place, uint32_t entry, bool timed)
 {
-    uint32_t groups = access_groups(package, TAGS_DIRTY(entry));
+    uint32_t groups = package_access_groups(package, TAGS_DIRTY(entry));
     if (groups != 0 && timed) {
         /* in company when the line's neighbour in the channel is here too */
         uint32_t channel_line = TAGS_TAG(entry) * package->mall_sets + place->mall_set;
@@ -230,7 +203,7 @@ static void memory_write(struct package *package, const struct line_place *place
             package->traffic.mall_bytes += (uint64_t)sector_count(mask) << package->sector_shift;
         }
     } else if (timed) {
-        hbm_write(package, place->channel, access_groups(package, mask), lone);
+        hbm_write(package, place->channel, package_access_groups(package, mask), lone);
     }
 }
 
@@ -261,10 +234,10 @@ static sim_ticks memory_read(struct package *package, const struct line_place *p
             mall_evict(package, place, victim, timed);
             entry = set->entry;
         }
-        *entry |= fetched_mask(package, mask) << 4;
+        *entry |= package_fetched_mask(package, mask) << 4;
     }
     if (timed) {
-        sim_ticks end = hbm_read(package, place->channel, place->row, access_groups(package, mask), t);
+        sim_ticks end = hbm_read(package, place->channel, place->row, package_access_groups(package, mask), t);
         blame->hbm += end - t;
         t = end + package->dram_latency;
     }
@@ -289,7 +262,7 @@ static void write_back(struct package *package, uint32_t global_slice, uint32_t 
         t &= (1u << TAG_HOME_SHIFT) - 1;
     }
     uint32_t slice_line = t * package->sets + set;
-    place_memory(package, &place, slice_line);
+    package_place_memory(package, &place, slice_line);
     bool lone = false;
     if (timed && !package->has_mall) {
         /* another line of the same DRAM row, from another part of memory: there while memory is written in order, and hardly
@@ -440,7 +413,7 @@ sim_ticks package_read(struct package *package, uint64_t line, const struct line
     }
     sim_ticks arrival = t;
     if (!have) {
-        wanted = fetched_mask(package, mask);
+        wanted = package_fetched_mask(package, mask);
         uint32_t die = package->is_private ? group / package->groups_per_die : place->home / package->groups_per_die;
         t = memory_read(package, place, wanted, die, t, blame);
     }
@@ -502,7 +475,7 @@ sim_ticks package_write(struct package *package, uint64_t line, const struct lin
     uint32_t fill = partial & ~TAGS_VALID(*entry);
     if (fill != 0 && timed) {
         /* the rest of a sector written in part has to be fetched before it can go to memory; nobody waits for it */
-        hbm_read(package, place.channel, place.row, access_groups(package, fill), t);
+        hbm_read(package, place.channel, place.row, package_access_groups(package, fill), t);
     }
     l2_dirty(package, slice, &place, entry, mask, timed);
     if (timed) {
@@ -556,9 +529,9 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
                     mall_evict(package, &place, victim, timed);
                     entry = set->entry;
                 }
-                *entry |= fetched_mask(package, mask) << 4;
+                *entry |= package_fetched_mask(package, mask) << 4;
                 if (timed) {
-                    sim_ticks ready = hbm_read(package, place.channel, place.row, access_groups(package, mask), t);
+                    sim_ticks ready = hbm_read(package, place.channel, place.row, package_access_groups(package, mask), t);
                     blame->hbm += ready - t;
                     t = ready + package->dram_latency;
                 }
@@ -578,7 +551,7 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
     }
     if (entry == NULL || (TAGS_VALID(*entry) & mask) != mask) {
         uint32_t missing = entry != NULL ? mask & ~TAGS_VALID(*entry) : mask;
-        uint32_t wanted = fetched_mask(package, missing);
+        uint32_t wanted = package_fetched_mask(package, missing);
         uint32_t die = package->is_private ? group / package->groups_per_die : place.home / package->groups_per_die;
         t = memory_read(package, &place, wanted, die, t, blame);
         if (entry == NULL) {

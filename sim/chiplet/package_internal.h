@@ -188,7 +188,36 @@ static inline uint32_t package_bank(const struct package *package, uint32_t glob
     return bank * 2 + write;
 }
 
+/* Tags keep what a write-back needs to find its way: line index within the slice, and the home group of a near copy. */
+#define TAG_HOME_SHIFT 20
+
+/* How many access units of a channel sectors `mask` lie in. */
+static inline uint32_t package_access_groups(const struct package *package, uint32_t mask)
+{
+    if (package->hbm_access_sectors >= package->sectors) {
+        return mask != 0;
+    }
+    if (package->hbm_access_sectors == 2) {
+        return (uint32_t)((mask & 3u) != 0) + (uint32_t)((mask & 12u) != 0);
+    }
+    return sector_count(mask);
+}
+
+/* The sectors that arrive when `mask` is asked for: whole access units. */
+static inline uint32_t package_fetched_mask(const struct package *package, uint32_t mask)
+{
+    if (package->hbm_access_sectors >= package->sectors) {
+        return (1u << package->sectors) - 1;
+    }
+    if (package->hbm_access_sectors == 2) {
+        return ((mask & 3u) != 0 ? 3u : 0) | ((mask & 12u) != 0 ? 12u : 0);
+    }
+    return mask;
+}
+
 void package_set_hash(struct package *package);
+/* Channel, row and memory-side position of the line `slice_line` (its index among the lines of place->slice). */
+void package_place_memory(const struct package *package, struct line_place *place, uint32_t slice_line);
 struct line_place package_place(const struct package *package, uint64_t line);
 
 /* `place` is package_place(package, line), which callers need for the latency anyway.
