@@ -137,7 +137,7 @@ static void put_y_ticks(struct page *page, const struct axis *y, double left, do
 
 /* ---- bars */
 
-#define BAR_LEFT 150.0
+#define BAR_LEFT 200.0
 #define BAR_RIGHT 170.0
 #define BAR_PITCH 34.0
 #define BAR_HEIGHT 20.0
@@ -147,7 +147,7 @@ static void put_bar(struct page *page, const char *unit, const char *const *part
 {
     char text[160], cut[40], number[48];
     double at = 0, end = 0;
-    cut_text(bar->label, 20, cut, sizeof cut);
+    cut_text(bar->label, 24, cut, sizeof cut);
     put_label(page, BAR_LEFT - 8, y + 15, "end", "", cut);
     for (size_t p = 0; p < part_count; p++) {
         if (!(bar->parts[p] > 0)) {

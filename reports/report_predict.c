@@ -55,6 +55,11 @@ static void put_device_verdict(struct page *page, const struct json *answer, siz
         page_paragraph_end(page);
         return;
     }
+    if (!isfinite(number_of(answer, "step_ms"))) {
+        page_text(page, ": no step time, since not enough of the step is understood.");
+        page_paragraph_end(page);
+        return;
+    }
     page_text(page, ": ");
     page_number(page, number_of(answer, "step_ms"), 4, 1, " ms");
     put_interval(page, number_of(answer, "step_ms_low"), number_of(answer, "step_ms_high"));
@@ -80,6 +85,12 @@ static void put_verdict(struct page *page)
     page_verdict_begin(page);
     for (size_t i = 0; i < document_count(page->document); i++) {
         put_device_verdict(page, document_at(page->document, i), i);
+    }
+    const char *input = string_of(object_of(document_at(page->document, 0), "input"), "verdict");
+    if (input[0] != '\0') {
+        page_paragraph_begin(page, "soft");
+        page_text(page, input);
+        page_paragraph_end(page);
     }
     page_verdict_end(page);
 }
