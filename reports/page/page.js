@@ -119,7 +119,7 @@ $(".plot").forEach(div => {
   new ResizeObserver(() => {
     if (div.clientWidth === 0 || div.clientWidth === last) return;
     last = div.clientWidth;
-    if (plot) plot.setSize({ width: Math.max(260, last), height: 320 }); else make();
+    requestAnimationFrame(() => { if (plot) plot.setSize({ width: Math.max(260, last), height: 320 }); else make(); });
   }).observe(div);
 });
 root.dataset.ready = Math.round(performance.now()); /* ms from the request to here; tests read it */
