@@ -23,6 +23,9 @@ set(CMAKE_C_FLAGS_RELEASE "-O3")
 
 add_compile_options(-ffp-contract=off -fno-math-errno)
 add_compile_options(-fstack-protector-strong -Wformat -Wformat-security)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  add_compile_options(-fstack-clash-protection -fcf-protection)
+endif()
 add_compile_options(-fPIE) # not -fPIC, which forbids inlining of public functions
 add_link_options(-pie LINKER:-z,relro,-z,now,-z,noexecstack)
 if(RECKON_WERROR)

@@ -137,7 +137,7 @@ static void put_y_ticks(struct page *page, const struct axis *y, double left, do
 
 /* ---- bars */
 
-#define BAR_LEFT 150.0
+#define BAR_LEFT 200.0
 #define BAR_RIGHT 170.0
 #define BAR_PITCH 34.0
 #define BAR_HEIGHT 20.0
@@ -147,7 +147,7 @@ static void put_bar(struct page *page, const char *unit, const char *const *part
 {
     char text[160], cut[40], number[48];
     double at = 0, end = 0;
-    cut_text(bar->label, 20, cut, sizeof cut);
+    cut_text(bar->label, 24, cut, sizeof cut);
     put_label(page, BAR_LEFT - 8, y + 15, "end", "", cut);
     for (size_t p = 0; p < part_count; p++) {
         if (!(bar->parts[p] > 0)) {
@@ -411,6 +411,10 @@ static void put_lane(struct page *page, const struct json *timeline, const struc
     for (size_t i = 0; spans != NULL && i < json_count(spans); i++) {
         const struct json *span = json_at(spans, i);
         double from = json_number(json_at(span, 0)) - start, to = from + json_number(json_at(span, 1));
+        if (to <= 0) {
+            continue; /* before the window: see window_start */
+        }
+        from = fmax(from, 0);
         const char *name = json_string(json_at(names, (size_t)json_number(json_at(span, 2))));
         unsigned colour = category_colour(colours, colour_count, json_string(json_at(categories, (size_t)json_number(json_at(span, 3)))));
         bool joins = drawn.count > 0 && colour == drawn.colour && from - drawn.end < whole * NARROW && to - from < whole * NARROW &&
@@ -426,17 +430,31 @@ static void put_lane(struct page *page, const struct json *timeline, const struc
     fputc('\n', page->out);
 }
 
+/* A host runs ahead of a busy device by many times the step: the window begins a little before the device does. */
+static double window_start(const struct json *timeline)
+{
+    const struct json *lanes = object_of(timeline, "lanes");
+    double first = INFINITY, end = number_of(timeline, "end_us");
+    for (size_t l = 0; lanes != NULL && l < json_count(lanes); l++) {
+        const struct json *spans = object_of(json_at(lanes, l), "spans");
+        if (strcmp(string_of(json_at(lanes, l), "kind"), "host") != 0 && spans != NULL && json_count(spans) > 0) {
+            first = fmin(first, json_number(json_at(json_at(spans, 0), 0)));
+        }
+    }
+    return isfinite(first) ? fmax(number_of(timeline, "start_us"), first - 0.05 * (end - first)) : number_of(timeline, "start_us");
+}
+
 void chart_timeline(struct page *page, const struct json *timeline, const char *device, const char *const *names, size_t name_count)
 {
     const struct json *lanes = object_of(timeline, "lanes"), *categories = object_of(timeline, "categories");
-    double start = number_of(timeline, "start_us"), whole = number_of(timeline, "end_us") - start;
+    double start = window_start(timeline), whole = number_of(timeline, "end_us") - start;
     size_t count = lanes != NULL ? json_count(lanes) : 0;
     char title[120];
     if (count == 0 || !(whole > 0)) {
         return;
     }
     count = count > LANES_MAX ? LANES_MAX : count;
-    snprintf(title, sizeof title, "One step on %s, %.4g ms from its first call to its last kernel", device, whole * 1e-3);
+    snprintf(title, sizeof title, "One step on %s, %.4g ms shown", device, whole * 1e-3);
     figure_begin(page, title);
     fputs("<ul class=legend>", page->out);
     for (size_t i = 0; i < json_count(categories); i++) {
@@ -467,6 +485,10 @@ void chart_timeline(struct page *page, const struct json *timeline, const char *
     char text[40];
     tick_text(step, text, sizeof text);
     fprintf(page->out, "</svg></div></div><figcaption>A vertical line every %s us. Lanes: streams of the GPU and the host's calls; spans in "
-                       "touch that are too narrow to see are drawn as one.</figcaption></figure>\n",
+                       "touch that are too narrow to see are drawn as one.",
             text);
+    if (start > number_of(timeline, "start_us")) {
+        fputs(" The host is ahead of the device: calls of this step that it made earlier are left out (the trace of --perfetto has them).", page->out);
+    }
+    fputs("</figcaption></figure>\n", page->out);
 }

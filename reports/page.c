@@ -30,8 +30,12 @@ void rounded_text(double value, int digits, char *text, size_t capacity)
     } else {
         int before = (int)floor(log10(size)) + 1, decimals = digits - before;
         snprintf(text, capacity, "%.*f", decimals > 0 ? decimals : 0, value);
-        if (decimals > 0 && strtod(text, NULL) == rint(value) && size >= 1 && value == rint(value)) {
-            snprintf(text, capacity, "%.0f", value); /* whole numbers as such */
+        if (decimals > 0 && strtod(text, NULL) == value) { /* exact, so without the zeros behind it */
+            size_t length = strlen(text);
+            while (text[length - 1] == '0') {
+                text[--length] = '\0';
+            }
+            text[length - (text[length - 1] == '.')] = '\0';
         }
     }
     char *dot = strchr(text, '.');

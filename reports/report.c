@@ -13,7 +13,8 @@ static const struct {
     { "reckon.predict/1", report_predict, true },    { "reckon.kernel/1", report_kernel, false },
     { "reckon.atomics/1", report_atomics, true },    { "reckon.validate/1", report_validate, false },
     { "reckon.collective/1", report_collective, false }, { "reckon.procurement/1", report_plan, false },
-    { "reckon.compare/1", report_compare, false },
+    { "reckon.compare/1", report_compare, false },   { "reckon.advise/1", report_advise, false },
+    { "reckon.sweep/1", report_sweep, false },
 };
 
 static const char *schema_of(const struct json *document)

@@ -30,12 +30,12 @@ static void put_crossing(struct page *page, const struct json *crossing)
     const struct json *at = object_of(crossing, "at"), *first = json_get(crossing, "faster_at_first");
     bool faster = first != NULL && json_kind_of(first) == JSON_BOOL && json_bool(first);
     if (at == NULL || json_count(at) == 0) {
-        page_text(page, faster ? " slower than as written over the whole range" : " faster than as written over the whole range");
+        page_text(page, faster ? " faster than as written over the whole range" : " slower than as written over the whole range");
         return;
     }
-    page_text(page, faster ? " pays from " : " pays up to ");
+    page_text(page, faster ? " pays up to " : " pays from ");
     for (size_t i = 0; i < json_count(at); i++) {
-        page_text(page, i == 0 ? "" : (i % 2 == 1) == faster ? " up to " : " and from ");
+        page_text(page, i == 0 ? "" : (i % 2 == 1) != faster ? " up to " : " and again from ");
         page_number(page, json_number(json_at(at, i)), 3, 1, "");
     }
 }
@@ -91,7 +91,7 @@ static double time_at(const struct chart_line *line, double value, bool x_log)
         double a = line->x[i - 1], b = line->x[i];
         if (value >= a && value <= b) {
             double share = x_log ? log(value / a) / log(b / a) : (value - a) / (b - a);
-            return line->y[i - 1] + (line->y[i] - line->y[i - 1]) * share;
+            return line->y[i - 1] * pow(line->y[i] / line->y[i - 1], share); /* on the line as drawn: time is logarithmic */
         }
     }
     return NAN;

@@ -11,6 +11,8 @@ void report_atomics(struct page *page, const struct report_run *run);
 void report_validate(struct page *page, const struct report_run *run);
 void report_collective(struct page *page, const struct report_run *run);
 void report_plan(struct page *page, const struct report_run *run);
+void report_advise(struct page *page, const struct report_run *run);
+void report_sweep(struct page *page, const struct report_run *run);
 void report_compare(struct page *page, const struct report_run *run);
 
 /* "1.00x [0.93, 1.08]" of an answer's uncertainty.ratio_to_first or, without samples, time_to_first. */

@@ -55,6 +55,11 @@ static void put_device_verdict(struct page *page, const struct json *answer, siz
         page_paragraph_end(page);
         return;
     }
+    if (!isfinite(number_of(answer, "step_ms"))) {
+        page_text(page, ": no step time, since not enough of the step is understood.");
+        page_paragraph_end(page);
+        return;
+    }
     page_text(page, ": ");
     page_number(page, number_of(answer, "step_ms"), 4, 1, " ms");
     put_interval(page, number_of(answer, "step_ms_low"), number_of(answer, "step_ms_high"));
@@ -80,6 +85,12 @@ static void put_verdict(struct page *page)
     page_verdict_begin(page);
     for (size_t i = 0; i < document_count(page->document); i++) {
         put_device_verdict(page, document_at(page->document, i), i);
+    }
+    const char *input = string_of(object_of(document_at(page->document, 0), "input"), "verdict");
+    if (input[0] != '\0') {
+        page_paragraph_begin(page, "soft");
+        page_text(page, input);
+        page_paragraph_end(page);
     }
     page_verdict_end(page);
 }
@@ -470,7 +481,7 @@ static void put_roofline(struct page *page, const struct report_run *run)
     static const struct chart_axes axes = { "FLOP per byte of HBM traffic", "TFLOP/s", true, true };
     struct chart_point *points = calloc(POINTS_MAX, sizeof *points);
     struct chart_line lines[2 * DEVICES_MAX];
-    double xs[DEVICES_MAX][3], ys[DEVICES_MAX][3], floors[DEVICES_MAX][3];
+    double xs[DEVICES_MAX][2][3], ys[DEVICES_MAX][2][3];
     char(*labels)[200] = calloc(POINTS_MAX, sizeof *labels), names[DEVICES_MAX][2][80];
     size_t count = 0, line_count = 0;
     SIM_ASSERT(points != NULL && labels != NULL, "no memory for %d points", POINTS_MAX);
@@ -496,15 +507,15 @@ static void put_roofline(struct page *page, const struct report_run *run)
         const char *device = string_of(document_at(page->document, d), "device");
         double rate = derived_of(run, device, "hbm_rate"), peaks[2] = { derived_of(run, device, "bf16"), derived_of(run, device, "fp32") };
         for (size_t k = 0; k < 2 && rate > 0 && peaks[k] > 0; k++) {
-            double *y = k == 0 ? ys[d] : floors[d];
-            xs[d][0] = fmin(least, 0.2);
-            xs[d][1] = peaks[0] / rate;
-            xs[d][2] = fmax(most, 2 * peaks[0] / rate);
+            double *x = xs[d][k], *y = ys[d][k];
+            x[0] = fmin(least, 0.2);
+            x[1] = peaks[k] / rate; /* where the roof bends */
+            x[2] = fmax(most, 2 * peaks[0] / rate);
             for (size_t i = 0; i < 3; i++) {
-                y[i] = fmin(peaks[k], xs[d][i] * rate);
+                y[i] = fmin(peaks[k], x[i] * rate);
             }
             snprintf(names[d][k], sizeof names[d][k], "%s, HBM and %s peak", device, k == 0 ? "bf16" : "fp32");
-            lines[line_count++] = (struct chart_line){ names[d][k], xs[d], y, 3, (unsigned)d, (unsigned)k, false };
+            lines[line_count++] = (struct chart_line){ names[d][k], x, y, 3, (unsigned)d, (unsigned)k, false };
         }
     }
     if (count > 0) {

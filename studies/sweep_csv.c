@@ -1,5 +1,5 @@
+#include "sim/core/output_file.h"
 #include "studies/sweep.h"
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,10 +82,12 @@ enum sim_status sweep_write_csv(const struct study *study, const struct sweep_re
                                 struct sim_error *error)
 {
     struct keys keys = { .count = 0 };
-    FILE *file = fopen(path, "w");
-    if (file == NULL) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: cannot be written: %s", path, strerror(errno));
+    struct output_file output = { 0 };
+    enum sim_status status = output_file_open(&output, "--csv ", path, error);
+    if (status != SIM_OK) {
+        return status;
     }
+    FILE *file = output.stream;
     collect_keys(study, &keys);
     fputs("point,device,node", file);
     for (size_t k = 0; k < keys.count; k++) { /* a key may have a metric's name */
@@ -99,9 +101,5 @@ enum sim_status sweep_write_csv(const struct study *study, const struct sweep_re
     for (size_t r = 0; r < result->record_count; r++) {
         put_row(file, study, &keys, result, r);
     }
-    bool failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed) {
-        return sim_fail(error, SIM_BAD_FILE, "%s: cannot be written: %s", path, strerror(errno));
-    }
-    return SIM_OK;
+    return output_file_close(&output, error);
 }

@@ -13,8 +13,8 @@ if [ "$reckon" != reckon ]; then # the command on a page is the one a reader wou
     PATH=$bin:$PATH
 fi
 echo 'DLRM v2 on two devices'
-reckon predict workloads/models/mlperf_dlrm_v2.json --device mi350x,b200 --uncertainty 16 --html $here/dlrm_v2.html --quiet >/dev/null
+reckon predict workloads/models/mlperf_dlrm_v2.json --device mi350x,b200 --html $here/dlrm_v2.html --quiet >/dev/null
 echo 'contention of bounds checks'
-reckon atomics bounds_check/per_thread_atomic --over rate=0:0.2:9 --device mi350x,b200 --fix tree-reduction --html $here/bounds_check.html --quiet >/dev/null
+reckon atomics bounds_check/per_thread_atomic tables=8 --over rate=0,0.002,0.01,0.05,0.2 --device mi350x,b200 --fix tree-reduction --html $here/bounds_check.html --quiet >/dev/null
 echo 'a plan for six models'
 reckon plan $here/six_models.demand.json --html $here/six_models.html --quiet >/dev/null

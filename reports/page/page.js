@@ -14,7 +14,8 @@ const shown = (v, digits) => {
   const size = Math.abs(v);
   if (size >= 1e15 || size < 1e-5) return v.toExponential(digits - 1);
   const decimals = digits - Math.floor(Math.log10(size)) - 1;
-  return (Number.isInteger(v) ? v : v.toFixed(Math.max(0, decimals))).toString().replace(/^(-?\d+)/, w => w.replace(/\B(?=(\d{3})+$)/g, ","));
+  const fixed = v.toFixed(Math.max(0, decimals));
+  return (Number(fixed) === v ? v : fixed).toString().replace(/^(-?\d+)/, w => w.replace(/\B(?=(\d{3})+$)/g, ","));
 };
 const short = name => {
   let s = name.replace(/^void /, "");
@@ -118,7 +119,7 @@ $(".plot").forEach(div => {
   new ResizeObserver(() => {
     if (div.clientWidth === 0 || div.clientWidth === last) return;
     last = div.clientWidth;
-    if (plot) plot.setSize({ width: Math.max(260, last), height: 320 }); else make();
+    requestAnimationFrame(() => { if (plot) plot.setSize({ width: Math.max(260, last), height: 320 }); else make(); });
   }).observe(div);
 });
 root.dataset.ready = Math.round(performance.now()); /* ms from the request to here; tests read it */

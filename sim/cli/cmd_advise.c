@@ -154,11 +154,17 @@ static int advise(struct arguments *arguments, struct reckon *reckon, struct rec
                                       .progress_context = arguments->common.options.progress_context };
     status = status == SIM_OK ? advise_run(reckon, devices[0], &request, &result, &error) : status;
     int code = status == SIM_OK ? 0 : cli_fail(&arguments->common, &error);
-    if (status == SIM_OK && arguments->common.json) {
-        cli_print_json(advise_json(result));
-    } else if (status == SIM_OK) {
+    struct json *document = status == SIM_OK ? advise_json(result) : NULL;
+    if (code == 0 && cli_write_page(&arguments->common, devices, document, &error) != SIM_OK) {
+        code = cli_fail(&arguments->common, &error);
+    }
+    if (code == 0 && arguments->common.json) {
+        cli_print_json(document);
+        document = NULL;
+    } else if (code == 0) {
         print_text(result);
     }
+    json_destroy(document);
     advise_result_free(result);
     reckon_source_close(source);
     return code;
@@ -168,7 +174,7 @@ int cmd_advise(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "INPUT...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } } };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true } };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     arguments.paths = calloc((size_t)argc + 1, sizeof(char *));

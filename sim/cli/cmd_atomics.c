@@ -1,4 +1,5 @@
 /* reckon atomics SUITE/KERNEL k=v ... --over VARIABLE=LIST: time against contention, before and after each fix. */
+#include "sim/cli/atomic_range.h"
 #include "sim/cli/print_atomics.h"
 #include "sim/step/session.h"
 #include "workloads/kernels/fix.h"
@@ -11,9 +12,6 @@ enum { OPTION_OVER = 0x2000, OPTION_FIX, OPTION_SVG, OPTION_LATER };
 
 #define POINTS_DEFAULT 5
 #define PARAMS_CAPACITY 512
-/* Sensitivity is printed of values that move the time by more, and asked for where atomics hold at least this share. */
-#define MOVES 0.01
-#define LEANS 0.02
 
 static const char doc[] =
     "Time of a kernel that adds to memory against what makes it slow, on one or more devices, before and "
@@ -252,27 +250,15 @@ static enum sim_status price_device(struct arguments *arguments, struct reckon *
 
 /* ---- sensitivity */
 
-static enum sim_status price_with(struct arguments *arguments, struct reckon *reckon,
-                                  struct reckon_device *device, const char *key, double value, size_t at,
-                                  double *us, struct sim_error *error)
+/* The plain kernel at point `at`, with one number at an end of its range. */
+static enum sim_status price_with(struct arguments *arguments, struct reckon *reckon, struct reckon_device *device,
+                                  enum chip_number index, bool high, size_t at, double *us, struct sim_error *error)
 {
-    struct chip_profile *chip = reckon_device_chip_edit(device);
-    enum chip_number index;
-    double *number = chip_profile_number(chip, key, &index), old = *number;
     char *params = point_params(arguments, 0, at);
     struct reckon_kernel_request request = { .suite = arguments->answer.suite,
                                              .kernel = arguments->answer.kernel,
                                              .params = params };
-    struct reckon_kernel *kernel = NULL;
-    *number = value;
-    chip_profile_rehash(chip);
-    enum sim_status status = reckon_kernel(reckon, device, &request, &kernel, error);
-    *number = old;
-    chip_profile_rehash(chip);
-    if (status == SIM_OK) {
-        *us = kernel->time_us;
-    }
-    reckon_kernel_free(kernel);
+    enum sim_status status = atomic_range_price(reckon, device, &request, &index, 1, high, us, error);
     free(params);
     return status;
 }
@@ -293,29 +279,25 @@ static enum sim_status find_sensitivity(struct arguments *arguments, struct reck
     }
     const struct reckon_kernel *kernel = out->kernels[0][out->sensitive_at];
     enum sim_status status = SIM_OK;
-    for (int i = 0;
-         i < CHIP_NUMBERS && kernel->result.stack[KERNEL_STAGE_ATOMIC] >= LEANS && status == SIM_OK; i++) {
-        const char *key = chip_number_key((enum chip_number)i);
-        const struct profile_value_meta *meta = &chip->meta[i];
-        if (strncmp(key, "atomic.", 7) != 0 || (meta->kind != PROFILE_ASSUMED && meta->kind != PROFILE_DERIVED) || meta->low >= meta->high ||
-            out->sensitivity_count == ATOMICS_SENSITIVITY_MAX) {
+    bool leans = kernel->result.stack[KERNEL_STAGE_ATOMIC] >= ATOMIC_RANGE_LEANS;
+    for (int i = 0; i < CHIP_NUMBERS && leans && status == SIM_OK; i++) {
+        enum chip_number index = (enum chip_number)i, same;
+        if (!atomic_range_unpublished(chip, index) || out->sensitivity_count == ATOMICS_SENSITIVITY_MAX) {
             continue;
         }
+        const char *key = chip_number_key(index);
         struct atomics_sensitivity *s = &out->sensitivity[out->sensitivity_count];
-        enum chip_number index;
         *s = (struct atomics_sensitivity){ .key = key,
-                                           .unit = chip_number_unit((enum chip_number)i),
-                                           .low = meta->low,
-                                           .high = meta->high,
-                                           .value = *chip_profile_number(reckon_device_chip_edit(device), key,
-                                                                         &index) };
-        status = price_with(arguments, reckon, device, key, meta->low, out->sensitive_at, &s->us_low, error);
+                                           .unit = chip_number_unit(index),
+                                           .low = chip->meta[index].low,
+                                           .high = chip->meta[index].high,
+                                           .value = *chip_profile_number(reckon_device_chip_edit(device), key, &same) };
+        status = price_with(arguments, reckon, device, index, false, out->sensitive_at, &s->us_low, error);
         if (status == SIM_OK) {
-            status = price_with(arguments, reckon, device, key, meta->high, out->sensitive_at, &s->us_high,
-                                error);
+            status = price_with(arguments, reckon, device, index, true, out->sensitive_at, &s->us_high, error);
         }
-        bool moves = fabs(s->us_low / kernel->time_us - 1) > MOVES ||
-                     fabs(s->us_high / kernel->time_us - 1) > MOVES;
+        bool moves = fabs(s->us_low / kernel->time_us - 1) > ATOMIC_RANGE_MOVES ||
+                     fabs(s->us_high / kernel->time_us - 1) > ATOMIC_RANGE_MOVES;
         out->sensitivity_count += moves;
     }
     return status;

@@ -1,4 +1,5 @@
 /* reckon kernel SUITE/KERNEL k=v ... */
+#include "sim/cli/atomic_range.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/print_doubts.h"
 #include "workloads/kernels/fix.h"
@@ -266,6 +267,9 @@ int cmd_kernel(int argc, char **argv)
     int code = cli_open(&arguments.common, NULL, &reckon, devices);
     for (size_t i = 0; code == 0 && i < arguments.common.device_count; i++) {
         if (reckon_kernel(reckon, devices[i], &arguments.request, &kernels[i], &error) != SIM_OK) {
+            code = cli_fail(&arguments.common, &error);
+        } else if (arguments.common.uncertainty == 0 &&
+                   atomic_range_note(reckon, devices[i], &arguments.request, kernels[i], &error) != SIM_OK) {
             code = cli_fail(&arguments.common, &error);
         }
     }

@@ -218,7 +218,7 @@ static struct json *record_json(const struct study *study, const struct sweep_re
     return object;
 }
 
-static void print_json(const struct arguments *arguments, const struct study *study, const struct sweep_result *result)
+static struct json *answer_json(const struct arguments *arguments, const struct study *study, const struct sweep_result *result)
 {
     struct json *object = json_new_object(), *front = json_new_array(), *list = json_new_array(), *memo = json_new_object();
     struct reason_count reasons[REASONS_SHOWN] = { 0 };
@@ -252,7 +252,7 @@ static void print_json(const struct arguments *arguments, const struct study *st
     } else {
         json_set_null(object, "best");
     }
-    cli_print_json(object);
+    return object;
 }
 
 /* ---- the command */
@@ -263,9 +263,15 @@ static int finish_sweep(struct arguments *arguments, const struct study *study, 
     if (arguments->csv != NULL && sweep_write_csv(study, result, arguments->csv, &error) != SIM_OK) {
         return cli_fail(&arguments->common, &error);
     }
+    struct json *document = answer_json(arguments, study, result);
+    if (cli_write_page(&arguments->common, NULL, document, &error) != SIM_OK) {
+        json_destroy(document);
+        return cli_fail(&arguments->common, &error);
+    }
     if (arguments->common.json) {
-        print_json(arguments, study, result);
+        cli_print_json(document);
     } else {
+        json_destroy(document);
         print_text(arguments, study, result);
     }
     return study->has_search && result->best == SIZE_MAX ? 2 : 0;
@@ -303,7 +309,7 @@ int cmd_sweep(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "STUDY.json", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } }, .top = FRONT_SHOWN };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true }, .top = FRONT_SHOWN };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     if (arguments.study == NULL) {
         cli_usage_error(&arguments.common, "a study is needed (docs/studies.md)");

@@ -1,5 +1,6 @@
 /* reckon validate DIR|CSV... */
 #include "sim/cli/cli.h"
+#include "workloads/kernels/kernel.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@ static const char doc[] = "Predict every row of measured tables and compare. A f
                           "Error of a row: |predicted / measured - 1| of its time, or of its value where the "
                           "time is 0; p90 is the nearest rank, and "
                           "the maximum under 8 rows. Rows without a program are listed as skipped; a row "
-                          "whose prediction fails counts as 100%.\v"
+                          "whose prediction fails counts as 100%. With --uncertainty, whether each kernel's 80% interval "
+                          "holds what was measured.\v"
                           "Example:\n  reckon validate calib/data/h200 --device h200";
 
 static const struct argp_option options[] = {
@@ -136,23 +138,117 @@ static void print_text(const struct reckon_validation *validation, size_t worst)
     }
 }
 
+/* ---- coverage: with --uncertainty, does the interval of a kernel's row hold the measured time? */
+
+struct cover {
+    double low, high; /* NAN where the row has no interval: not a kernel's time, or not predicted */
+};
+
+/* Its own interval, carried to what the measuring program reads. */
+static enum sim_status cover_row(const struct arguments *arguments, struct reckon *reckon, struct reckon_device *device,
+                                 const struct reckon_validate_row *row, struct cover *cover, struct sim_error *error)
+{
+    struct reckon_kernel_request request = { .suite = row->suite, .kernel = row->kernel, .params = row->params };
+    struct reckon_kernel *kernel = NULL;
+    struct reckon_doubts *doubts = NULL;
+    enum sim_status status = reckon_kernel(reckon, device, &request, &kernel, error);
+    if (status == SIM_OK) {
+        status = reckon_kernel_doubts(reckon, &device, 1, &request, arguments->common.uncertainty, &doubts, error);
+    }
+    if (status == SIM_OK) {
+        double scale = row->predicted / doubts->time[0].nominal;
+        *cover = (struct cover){ doubts->time[0].low * scale, doubts->time[0].high * scale };
+    }
+    reckon_kernel_free(kernel);
+    reckon_doubts_free(doubts);
+    return status;
+}
+
+static enum sim_status cover_rows(const struct arguments *arguments, struct reckon *reckon, struct reckon_device *device,
+                                  const struct reckon_validation *validation, struct cover *covers, struct sim_error *error)
+{
+    enum sim_status status = SIM_OK;
+    for (size_t i = 0; status == SIM_OK && i < validation->row_count; i++) {
+        const struct reckon_validate_row *row = &validation->rows[i];
+        covers[i] = (struct cover){ NAN, NAN };
+        if (isfinite(row->predicted) && kernel_is_registered(row->suite, row->kernel) && strcmp(row->unit, "us") == 0 &&
+            strstr(row->params, "library=") == NULL) {
+            status = cover_row(arguments, reckon, device, row, &covers[i], error);
+        }
+    }
+    return status;
+}
+
+static void print_cover(const struct reckon_validation *validation, const struct cover *covers)
+{
+    size_t rows = 0, inside = 0;
+    double widest = 0;
+    printf("\n80%% intervals\n");
+    for (size_t i = 0; i < validation->row_count; i++) {
+        const struct reckon_validate_row *row = &validation->rows[i];
+        if (!isfinite(covers[i].low)) {
+            continue;
+        }
+        bool in = row->measured >= covers[i].low && row->measured <= covers[i].high;
+        rows++;
+        inside += in;
+        widest = fmax(widest, covers[i].high / covers[i].low);
+        printf("  %-7s %s/%s %s: measured %.6g %s, interval %.6g to %.6g (%.2fx)\n", in ? "inside" : "outside", row->suite,
+               row->kernel, row->params, row->measured, row->unit, covers[i].low, covers[i].high,
+               covers[i].high / covers[i].low);
+    }
+    printf("  %zu of %zu rows inside, widest interval %.2fx\n", inside, rows, widest);
+}
+
+static struct json *cover_json(const struct reckon_validation *validation, const struct cover *covers)
+{
+    struct json *list = json_new_array();
+    for (size_t i = 0; i < validation->row_count; i++) {
+        if (isfinite(covers[i].low)) {
+            struct json *entry = json_new_object();
+            json_set_integer(entry, "row", (int64_t)i);
+            json_set_number(entry, "low", covers[i].low);
+            json_set_number(entry, "high", covers[i].high);
+            json_set_bool(entry, "inside",
+                          validation->rows[i].measured >= covers[i].low && validation->rows[i].measured <= covers[i].high);
+            json_append(list, entry);
+        }
+    }
+    return list;
+}
+
 static int validate(struct arguments *arguments, struct reckon *reckon, struct reckon_device *device)
 {
     struct reckon_validation *validation = NULL;
+    struct cover *covers = NULL;
     struct sim_error error = { 0 };
     if (reckon_validate(reckon, device, &arguments->request, &validation, &error) != SIM_OK) {
         return cli_fail(&arguments->common, &error);
     }
     struct json *document = reckon_validation_json(validation);
     struct reckon_device *const devices[] = { device };
-    int code = cli_write_page(&arguments->common, devices, document, &error) == SIM_OK ? 0 : cli_fail(&arguments->common, &error);
+    enum sim_status status = SIM_OK;
+    if (arguments->common.uncertainty > 0) {
+        covers = calloc(validation->row_count + 1, sizeof *covers);
+        SIM_ASSERT(covers != NULL, "no memory for %zu rows", validation->row_count);
+        status = cover_rows(arguments, reckon, device, validation, covers, &error);
+        json_set(document, "intervals", cover_json(validation, covers));
+    }
+    if (status == SIM_OK) {
+        status = cli_write_page(&arguments->common, devices, document, &error);
+    }
+    int code = status == SIM_OK ? 0 : cli_fail(&arguments->common, &error);
     if (code == 0 && arguments->common.json) {
         cli_print_json(document);
         document = NULL;
     } else if (code == 0) {
         print_text(validation, arguments->worst);
+        if (covers != NULL) {
+            print_cover(validation, covers);
+        }
     }
     json_destroy(document);
+    free(covers);
     reckon_validation_free(validation);
     return code;
 }
@@ -161,7 +257,7 @@ int cmd_validate(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "DIR|CSV...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true }, .worst = 10 };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true, .has_intervals = true }, .worst = 10 };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     arguments.paths = calloc((size_t)argc + 1, sizeof(char *));

@@ -31,6 +31,8 @@ COMMANDS = [
     "predict tests/fixtures/models/tiny.json --device h200,mi350x --html {scratch}.html --json", # with its timeline
     "validate calib/data/h200/launch.csv --device h200 --json",
     "plan tests/fixtures/demands/tiny.json --json",
+    "sweep tests/fixtures/studies/tiny.json --db {scratch}.db --json",
+    "advise tests/fixtures/models/tiny.json --device h200 --json",
     "compare tests/fixtures/answers/minimal_h200.json tests/fixtures/answers/minimal_mi350x.json --json",
     "collective all_reduce 1048576 --node h200x8 --gpus 8 --json",
     "calibrate --from calib/data/h200/latency.csv --base h200 --fit tests/fixtures/fits/latency.json -o {scratch} --json",

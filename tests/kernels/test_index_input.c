@@ -154,6 +154,37 @@ ParameterizedTest(struct wrong_file *c, index_input, wrong_files_are_one_line_wi
     unlink(path);
 }
 
+struct rows_read {
+    uint64_t base, of[8];
+};
+
+static void count_rows(void *user, const struct wave_op *op)
+{
+    struct rows_read *rows = user;
+    for (uint32_t i = 0; op->kind == WAVE_LOAD && i < op->span_count; i++) {
+        uint64_t at = op->spans[i].address - rows->base;
+        if (at < 8 * 256) {
+            rows->of[at / 256] += op->spans[i].bytes;
+        }
+    }
+}
+
+/* A table of eight rows of 256 bytes, 0.001953125 MiB; 30 lookups of a trace of three. */
+Test(index_input, a_gather_reads_the_rows_of_its_file)
+{
+    char path[64], params[256];
+    write_file(path, "3\n3\n1\n");
+    snprintf(params, sizeof params, "row_bytes=256;table_mb=0.001953125;n=30;index_file=%s", path);
+    struct kernel_plan *plan = walk_plan("gather", "random_rows", params, 64);
+    struct rows_read rows = { .base = kernel_tensor_address(0) };
+    walk_program(plan->launches[0].program, 64, WALK_ALL, count_rows, &rows);
+    cr_expect(eq(u64, rows.of[3], 20 * 256));
+    cr_expect(eq(u64, rows.of[1], 10 * 256));
+    cr_expect(eq(u64, rows.of[0] + rows.of[2], 0));
+    kernel_plan_destroy(plan);
+    unlink(path);
+}
+
 Test(index_input, a_missing_file_is_named)
 {
     struct kernel_params *params;

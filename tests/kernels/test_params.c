@@ -49,6 +49,8 @@ static const struct bad_case bad_cases[] = {
     { "tbe", "backward_sorted", "B=1e9;T=100;L=100;D=64;rows=10", SIM_BAD_ARGUMENT, "32 bits" },
     { "tbe", "backward_sorted", "B=10;T=50;L=1;D=256;rows=1e7", SIM_DOES_NOT_FIT, "tables" },
     { "tbe", "backward_sorted", "B=10;T=1;L=1;D=64;rows=10;unique=5", SIM_BAD_ARGUMENT, "unknown parameter 'unique'" },
+    { "tbe", "backward", "B=10;T=1;L=1;D=2052;rows=10", SIM_BAD_ARGUMENT, "4 to 2048" },
+    { "tbe", "backward", "B=10;T=1;L=1;D=6;rows=10", SIM_BAD_ARGUMENT, "multiple of 4" },
     { "tbe_fused", "backward", "B=10;T=1;L=1;D=264;rows=10", SIM_BAD_ARGUMENT, "8 to 256" },
     { "tbe_fused", "backward", "B=10;T=1;L=1;D=12;rows=10", SIM_BAD_ARGUMENT, "multiple of 8" },
     { "tbe_fused", "forward", "B=10;T=1;L=1;D=64;rows=10;generator=fbgemm_zipf", SIM_BAD_ARGUMENT, "do not agree" },

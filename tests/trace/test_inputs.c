@@ -388,6 +388,25 @@ Test(inputs, folder_of_twelve_ranks)
     rmdir(folder);
 }
 
+/* A recording that ends earlier on one rank leaves it another last step. */
+Test(inputs, ranks_of_different_steps_are_told)
+{
+    char text[2][400];
+    const char *paths[2];
+    for (int r = 0; r < 2; r++) {
+        snprintf(text[r], sizeof text[r],
+                 "{\"distributedInfo\": {\"rank\": %d, \"world_size\": 2}, \"traceEvents\": [{\"ph\":\"X\",\"cat\":\"user_annotation\","
+                 "\"name\":\"ProfilerStep#%d\",\"ts\":0,\"dur\":9}, {\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1}]}",
+                 r, 5 - r);
+        paths[r] = write_text(text[r]);
+    }
+    struct graph *graph = read_step(paths, 2, -1);
+    cr_expect(has_note(graph, "rank 1: its last complete step is ProfilerStep#4, that of the first file ProfilerStep#5"));
+    graph_destroy(graph);
+    unlink(paths[0]);
+    unlink(paths[1]);
+}
+
 Test(inputs, two_files_of_one_rank_are_refused)
 {
     const char *first = write_text("{\"traceEvents\": [{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1}]}");

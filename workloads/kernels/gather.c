@@ -1,10 +1,11 @@
 /* gather: rows of a table in random order, index load then row load, one after the other. */
-#include "workloads/kernels/kernels_internal.h"
+#include "workloads/kernels/index_draw_internal.h"
 
 #define GATHER_SEED 7 /* the measuring program's */
 #define VECTOR 16     /* bytes a lane loads */
 
 struct gather {
+    struct index_source *source;
     uint64_t rows, row_bytes, n;
     uint64_t lanes_per_row; /* a group of this many neighbouring threads reads one row */
     uint64_t groups;        /* of the grid */
@@ -14,7 +15,7 @@ struct gather {
 
 static uint64_t gather_row(const struct gather *k, uint64_t i)
 {
-    return splitmix64_at(GATHER_SEED, i) % k->rows;
+    return index_source_row(k->source, 0, i, 0);
 }
 
 /* The rows that the wave's groups read in trip `t`; false when the last of them is done. */
@@ -92,14 +93,20 @@ static void random_rows_build(struct kernel_build *build)
                     table_mib, (unsigned long long)row_bytes);
     }
     kernel_require_hbm(build, table_mib * 1048576 + 4.0 * (double)n, "table and indices");
+    struct index_request request = index_request_read(build, INDEX_UNIFORM, INDEX_ZIPF);
     if (!kernel_params_done(build)) {
+        return;
+    }
+    struct index_source *source = index_request_open(build, &request, 1, n, 1, rows, GATHER_SEED);
+    if (source == NULL) {
         return;
     }
     struct wave_program *program = kernel_program_create("gather rows", sizeof(struct gather), gather_next);
     struct gather *k = program->context;
     uint64_t threads = 8ull * build->machine->units * 256;
-    *k = (struct gather){ .rows = rows, .row_bytes = row_bytes, .n = n, .lanes_per_row = row_bytes / VECTOR,
+    *k = (struct gather){ .source = source, .rows = rows, .row_bytes = row_bytes, .n = n, .lanes_per_row = row_bytes / VECTOR,
                           .lanes = build->machine->lanes };
+    kernel_program_adopt(program, source, index_source_release);
     k->groups = threads / k->lanes_per_row;
     k->table = kernel_program_tensor(program, "table", (double)rows * (double)row_bytes);
     k->indices = kernel_program_tensor(program, "indices", 4.0 * (double)n);
@@ -114,6 +121,6 @@ static void random_rows_build(struct kernel_build *build)
 
 const struct kernel_definition gather_kernels[] = {
     { "gather", "random_rows", "n random rows of a table, 16 bytes a lane, L1 bypassed",
-      "row_bytes (a multiple of 16), table_mb (MiB), n (rows read; 6 GiB worth, at most 2^25)", random_rows_build },
+      "row_bytes (a multiple of 16), table_mb (MiB), n (rows read; 6 GiB worth, at most 2^25)" INDEX_HELP, random_rows_build },
     { .suite = NULL },
 };

@@ -7,6 +7,8 @@
 #define THREADS 256
 #define ROW_GROUP 32 /* lanes that a bag keeps under fix row-pack */
 
+struct library_variant;
+
 struct tbe {
     struct index_source *source;
     struct run_table *runs; /* sorted backward only */
@@ -15,7 +17,8 @@ struct tbe {
     uint32_t together;                                     /* forward: bags side by side in a wave */
     uint64_t weights, indices, output;                     /* output: of forward; the gradient in backward */
     uint64_t segments, keys, values;                       /* sorted backward */
-    uint64_t tables_info, offsets;                         /* code=library */
+    uint64_t tables_info, offsets;                         /* code=library, and how its loop was compiled */
+    const struct library_variant *variant;
 };
 
 static uint64_t tbe_row_address(const struct tbe *k, uint64_t table, uint64_t row)
@@ -143,12 +146,26 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
 /* ---- forward as the public library runs it ---- */
 
 /* code=library: a wave a bag; the table's data and the bag's offsets; lookups a wave's width of 64-bit indices at a time,
- * dealt out by shuffles; rows four at a time, a vector of four elements a lane; fp32 out. Instruction counts are taken from
- * its source, not from machine code: a row 4 to its address and 2 shuffles, a vector its load, 4 additions and 2 to unpack
- * fp16. */
+ * dealt out by shuffles; fp32 out. The library compiles two variants of its loop (embedding_forward_split_kernel_template.cu
+ * of pytorch/FBGEMM): for wide waves pairs of elements a lane, and four rows loaded before the first is added; for waves of
+ * 32 lanes four elements a lane and a row a trip, which the compiler unrolls but does not load ahead (as measured of the same
+ * loop: tbe_fused/forward). Instruction counts: of the narrow variant from the source, a row 4 to its address and 2 shuffles,
+ * a vector its load, 4 additions and 2 to unpack fp16; of the wide one from the code that clang makes of such a loop for
+ * gfx90a, a row 11 (three multiplications for a 64-bit product, at full rate there) and 2 shuffles, a vector 2 to unpack fp16
+ * and a packed addition. */
 #define TABLE_INFO_BYTES 64
-#define LIBRARY_UNROLL 4
-#define LIBRARY_ROW_BYTES 4096
+#define LIBRARY_ROW_BYTES 8192
+#define LIBRARY_SPANS 64 /* loads that a trip issues at most */
+
+struct library_variant {
+    uint32_t elements; /* a lane and load */
+    uint32_t rows;     /* loaded before they are added */
+    uint32_t row_valu;
+    uint32_t add_valu, unpack_valu; /* a vector; unpack: of fp16 */
+    uint32_t registers; /* not published: what four rows of two vectors need; what leaves 48 of 64 warps resident */
+};
+
+static const struct library_variant library_narrow = { 4, 1, 4, 4, 2, 40 }, library_wide = { 2, 4, 11, 1, 2, 52 };
 
 enum library_forward { LIBRARY_BAG, LIBRARY_INDICES, LIBRARY_ROWS, LIBRARY_STORE, LIBRARY_END };
 
@@ -157,14 +174,15 @@ static void tbe_library_next(const struct wave_program *program, const struct wa
                              struct wave_op *op)
 {
     const struct tbe *k = program->context;
+    const struct library_variant *variant = k->variant;
     uint64_t first, end = tbe_bags(k, wave_index(program, state), &first), limit = min_u64(k->length, window->trip_limit);
-    uint32_t group = k->lanes / k->together, reach = 4 * k->element_bytes * group; /* bytes of a row that one load covers */
+    uint32_t group = k->lanes / k->together, reach = variant->elements * k->element_bytes * group; /* bytes of a row a load */
     uint32_t vectors = (uint32_t)ceil_div(k->row_bytes, reach);
     if (first >= end) {
         op_end(op);
         return;
     }
-    uint64_t bags = end - first, lanes = bags * min_u64(group, k->width / 4);
+    uint64_t bags = end - first, lanes = bags * min_u64(group, k->width / variant->elements);
     switch (state->pc) {
     case LIBRARY_BAG:
         wave_first_trip(window, state);
@@ -196,11 +214,12 @@ static void tbe_library_next(const struct wave_program *program, const struct wa
         state->pc = LIBRARY_ROWS;
         return;
     case LIBRARY_ROWS: {
-        uint64_t count = state->r[0] - state->trip >= LIBRARY_UNROLL ? LIBRARY_UNROLL : 1;
-        uint32_t per_vector = k->element_bytes == 2 ? 6 : 4;
+        uint64_t together = min_u64(variant->rows, max_u64(1, LIBRARY_SPANS / (vectors * bags)));
+        uint64_t count = state->r[0] - state->trip >= together ? together : 1;
+        uint32_t per_vector = variant->add_valu + (k->element_bytes == 2 ? variant->unpack_valu : 0);
         op_begin(op, WAVE_LOAD, 0);
-        op_work(op, (uint32_t)(count * (2 + vectors) + 2), (uint32_t)(count * (4 + vectors * per_vector) + 3),
-                20 + 2 * KERNEL_SHUFFLE_CYCLES);
+        op_work(op, (uint32_t)(count * (2 + vectors) + 2),
+                (uint32_t)(count * (variant->row_valu + vectors * per_vector) + 3), 20 + 2 * KERNEL_SHUFFLE_CYCLES);
         for (uint64_t i = 0; i < count * bags; i++) {
             uint64_t bag = first + i % bags, lookup = state->trip + i / bags;
             uint64_t row = tbe_row_address(k, bag / k->bags,
@@ -491,10 +510,11 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
     bool half = shape.element_bytes == 2;
     if (library) {
         program->next = tbe_library_next;
+        k->variant = wide ? &library_wide : &library_narrow;
         k->tables_info = kernel_program_tensor(program, "tables", (double)k->tables * TABLE_INFO_BYTES);
         k->offsets = kernel_program_tensor(program, "offsets", 8 * ((double)k->tables * (double)k->bags + 1));
     }
-    program->registers_per_lane = forward ? (half ? 52 : 44) : (half ? 31 : 32);
+    program->registers_per_lane = library ? k->variant->registers : forward ? (half ? 52 : 44) : (half ? 31 : 32);
     if (kernel_has_fix(build, KERNEL_FIX_ROW_PACK)) {
         if (k->lanes <= ROW_GROUP) {
             kernel_assume(build, "row-pack: a wave of this device is a group of %d lanes; nothing moves", ROW_GROUP);

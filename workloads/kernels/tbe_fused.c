@@ -430,6 +430,26 @@ static void fused_finalise_next(const struct wave_program *program, const struct
 enum library_step { LIB_RUN, LIB_INFO, LIB_TABLE, LIB_NUMBERS, LIB_COLUMN, LIB_ROWS, LIB_PLACE, LIB_MOMENTUM,
                     LIB_STORE_MOMENTUM, LIB_WEIGHT, LIB_STORE_WEIGHT };
 
+/* A row four elements a lane: so many bytes a load. */
+static void library_row(const struct fused *k, uint64_t address, uint32_t element_bytes, struct wave_op *op)
+{
+    uint64_t bytes = (uint64_t)k->width * element_bytes, reach = 4ull * element_bytes * k->lanes;
+    for (uint64_t at = 0; at < bytes; at += reach) {
+        op_span_apart(op, address + at, min_u64(reach, bytes - at));
+    }
+    op_lanes(op, min_u64(k->lanes, k->width / 4));
+}
+
+static uint32_t library_vectors(const struct fused *k)
+{
+    return (uint32_t)ceil_div(k->width, 4ull * k->lanes);
+}
+
+static void library_weights(const struct fused *k, uint64_t table, uint64_t row, struct wave_op *op)
+{
+    library_row(k, k->weights + (table * k->rows + row) * k->width * k->weight_bytes, k->weight_bytes, op);
+}
+
 static void library_table(const struct fused *k, uint64_t table, struct wave_op *op)
 {
     op_begin(op, WAVE_LOAD, 0);
@@ -454,11 +474,48 @@ static uint64_t library_group(const struct fused *k, uint64_t done, uint64_t len
 static void library_rows(const struct fused *k, uint64_t table, uint64_t run, uint64_t first, uint64_t count,
                          struct wave_op *op)
 {
+    uint32_t vectors = library_vectors(k);
     for (uint64_t i = 0; i < count; i++) {
-        fused_gradient(k, op, table, run_table_bag(k->runs, k->source, table, run, first + i));
+        uint64_t bag = run_table_bag(k->runs, k->source, table, run, first + i);
+        library_row(k, k->gradient + (bag * k->tables + table) * k->width * 4, 4, op);
     }
-    op_work(op, (uint32_t)(4 * count), (uint32_t)(30 * count), (uint32_t)(50 + 10 * count + 2 * KERNEL_SHUFFLE_CYCLES));
+    op_work(op, (uint32_t)(count * (2 + vectors)), (uint32_t)(count * (14 + 8 * vectors)),
+            (uint32_t)(50 + 10 * count + 2 * KERNEL_SHUFFLE_CYCLES));
     op->work_units = (uint32_t)count;
+}
+
+/* The row's update from step `pc` on (LIB_PLACE at its start); the step that follows, LIB_RUN behind the last. */
+static uint32_t library_update(const struct fused *k, uint64_t table, uint64_t run, uint32_t pc, struct wave_op *op)
+{
+    uint64_t row = table * k->rows + k->runs->rows[run];
+    uint32_t vectors = library_vectors(k), rounding = k->weight_bytes == 2 ? PHILOX_VALU : 0;
+    switch (pc) {
+    case LIB_PLACE:
+        library_table(k, table, op);
+        return k->adagrad ? LIB_MOMENTUM : LIB_WEIGHT;
+    case LIB_MOMENTUM: /* sum of squares over the wave first */
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 5, 30, 76 + 5 * KERNEL_SHUFFLE_CYCLES + 2 * KERNEL_SPECIAL_CYCLES);
+        op_span(op, k->momentum + row * 4, 4);
+        op_lanes(op, 1);
+        return LIB_STORE_MOMENTUM;
+    case LIB_STORE_MOMENTUM:
+        op_begin(op, WAVE_STORE, 0);
+        op_work(op, 3, 6, 22);
+        op_span(op, k->momentum + row * 4, 4);
+        op_lanes(op, 1);
+        return LIB_WEIGHT;
+    case LIB_WEIGHT:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 12 + vectors, 20 + 8 * vectors, 98 + 3 * KERNEL_SPECIAL_CYCLES);
+        library_weights(k, table, k->runs->rows[run], op);
+        return LIB_STORE_WEIGHT;
+    default:
+        op_begin(op, WAVE_STORE, 0);
+        op_work(op, 3 + vectors, 12 + 8 * vectors + rounding, 16 + rounding);
+        library_weights(k, table, k->runs->rows[run], op);
+        return LIB_RUN;
+    }
 }
 
 /* trip: runs of the wave; r[0]: lookups summed. */
@@ -478,7 +535,6 @@ static void library_short_next(const struct wave_program *program, const struct 
     }
     uint64_t table = entry / k->list.count, run = k->list.runs[entry % k->list.count];
     uint64_t length = run_table_length(k->runs, run), first = table * k->runs->lookups + k->runs->starts[run];
-    uint64_t row = table * k->rows + k->runs->rows[run];
     bool ahead = k->ahead && state->r[2] > 0; /* this run's metadata came with the run before */
     switch (state->pc) {
     case LIB_RUN:
@@ -519,35 +575,12 @@ static void library_short_next(const struct wave_program *program, const struct 
         state->pc = LIB_ROWS;
         return;
     case LIB_PLACE:
-        library_table(k, table, op);
-        state->pc = k->adagrad ? LIB_MOMENTUM : LIB_WEIGHT;
-        return;
-    case LIB_MOMENTUM: /* sum of squares over the wave first */
-        op_begin(op, WAVE_LOAD, 0);
-        op_work(op, 5, 30, 76 + 5 * KERNEL_SHUFFLE_CYCLES + 2 * KERNEL_SPECIAL_CYCLES);
-        op_span(op, k->momentum + row * 4, 4);
-        op_lanes(op, 1);
-        state->pc = LIB_STORE_MOMENTUM;
-        return;
+    case LIB_MOMENTUM:
     case LIB_STORE_MOMENTUM:
-        op_begin(op, WAVE_STORE, 0);
-        op_work(op, 3, 6, 22);
-        op_span(op, k->momentum + row * 4, 4);
-        op_lanes(op, 1);
-        state->pc = LIB_WEIGHT;
-        return;
     case LIB_WEIGHT:
-        op_begin(op, WAVE_LOAD, 0);
-        op_work(op, 13, 28, 98 + 3 * KERNEL_SPECIAL_CYCLES);
-        fused_row(k, op, table, k->runs->rows[run]);
-        state->pc = LIB_STORE_WEIGHT;
-        return;
     case LIB_STORE_WEIGHT:
-        op_begin(op, WAVE_STORE, 0);
-        op_work(op, 4, 20 + (k->weight_bytes == 2 ? PHILOX_VALU : 0), 16 + (k->weight_bytes == 2 ? PHILOX_VALU : 0));
-        fused_row(k, op, table, k->runs->rows[run]);
-        state->trip++;
-        state->pc = LIB_RUN;
+        state->trip += state->pc == LIB_STORE_WEIGHT;
+        state->pc = library_update(k, table, run, state->pc, op);
         return;
     default:
         break;
@@ -570,9 +603,15 @@ static void library_short_next(const struct wave_program *program, const struct 
     }
 }
 
-/* A workgroup a piece of a long run, its waves a contiguous part each. pc as above, then the waves' sums meet in shared
- * memory and are added to the run's sum by atomics. trip: lookups of the wave. */
-enum library_long_step { LONG_LIST = 100, LONG_RUN_BOUNDS, LONG_FIRST, LONG_NUMBERS, LONG_GRADIENT, LONG_JOIN, LONG_ADD };
+/* A workgroup a piece of a long run, its waves a contiguous part each; as many waves as 1,024 threads are, fewer where their
+ * sums would not fit in shared memory. The waves' sums meet there, halved stage by stage. A run of one piece is then updated by
+ * its first wave; of several, each adds its sum to the run's by atomics, an element in four at a time (x of all vectors, then y),
+ * and counts itself off, and the last reads the sum and updates. pc as above, then the update's. trip: lookups of the wave;
+ * r[1]: numbers at hand up to here; r[2]: stage of the meeting; r[3]: atomics issued. */
+#define LIBRARY_LONG_THREADS 1024
+#define LIBRARY_LONG_RESIDENT 1024 /* threads a unit: as its launch bound leaves it to the compiler */
+enum library_long_step { LONG_LIST = 100, LONG_RUN_BOUNDS, LONG_FIRST, LONG_COLUMNS, LONG_NUMBERS, LONG_COLUMN, LONG_GRADIENT,
+                         LONG_JOIN, LONG_ADD, LONG_COUNT, LONG_TAKE, LONG_END_STEP };
 
 static void library_long_next(const struct wave_program *program, const struct wave_window *window,
                               struct wave_state *state, struct wave_op *op)
@@ -613,6 +652,12 @@ static void library_long_next(const struct wave_program *program, const struct w
         state->pc = LONG_FIRST;
         return;
     case LONG_FIRST:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 4, 10, 30);
+        op_span(op, k->values + (first - begin) * 4, 4);
+        state->pc = LONG_COLUMNS;
+        return;
+    case LONG_COLUMNS:
         library_table(k, table, op);
         state->pc = LONG_NUMBERS;
         return;
@@ -623,14 +668,18 @@ static void library_long_next(const struct wave_program *program, const struct w
             uint64_t count = min_u64(k->lanes, mine - state->trip);
             op_span(op, k->values + (first + state->trip) * 4, count * 4);
             op_lanes(op, count);
-            state->r[1] = state->trip + count; /* numbers at hand up to here */
-            state->pc = LONG_GRADIENT;
+            state->r[1] = state->trip + count;
+            state->pc = LONG_COLUMN;
             return;
         }
         op_begin(op, WAVE_BARRIER, 0);
-        op_work(op, 7, 18, 69 + KERNEL_SPECIAL_CYCLES);
+        op_work(op, 3, 8, 30);
         op->lds_bytes = k->width * 4;
         state->pc = LONG_JOIN;
+        return;
+    case LONG_COLUMN:
+        library_table(k, table, op);
+        state->pc = LONG_GRADIENT;
         return;
     case LONG_GRADIENT: {
         uint64_t count = min_u64(library_group(k, state->trip, limit), state->r[1] - state->trip);
@@ -641,21 +690,61 @@ static void library_long_next(const struct wave_program *program, const struct w
         return;
     }
     case LONG_JOIN: {
-        uint64_t column = (uint64_t)state->wave * k->lanes;
-        state->pc = LONG_ADD;
-        if (column < k->width) {
-            uint64_t count = min_u64(k->lanes, k->width - column);
-            op_begin(op, WAVE_ATOMIC, WAVE_NO_WAIT);
-            op_work(op, 22, 46, 129 + 2 * 33);
-            op->lds_bytes = (uint32_t)count * 4 * waves;
-            op->atomic_type = WAVE_ATOMIC_FP32;
-            op->element_bytes = 4;
-            op_span(op, k->sums + ((table * k->list.count + entry) * k->width + column) * 4, count * 4);
-            op_lanes(op, count);
+        uint32_t left = waves >> ++state->r[2]; /* waves that add another's sum to their own */
+        if (left > 0) {
+            op_begin(op, WAVE_BARRIER, 0);
+            op_work(op, 4, 10, 40);
+            op->lds_bytes = state->wave < left ? 3 * k->width * 4 : 0;
             return;
         }
-        __attribute__((fallthrough));
+        if (state->wave > 0) {
+            op_end(op);
+            return;
+        }
+        state->pc = run_table_length(k->runs, run) > PIECE ? LONG_ADD : LIB_PLACE;
+        op_begin(op, WAVE_COMPUTE, 0);
+        op_work(op, 2, 4, 12);
+        return;
     }
+    case LONG_ADD: { /* lanes 16 bytes apart */
+        uint32_t vectors = library_vectors(k), vector = (uint32_t)state->r[3] / 4, element = (uint32_t)state->r[3] % 4;
+        uint64_t sum = k->sums + (table * k->list.count + entry) * k->width * 4 + vector * 16ull * k->lanes;
+        op_begin(op, WAVE_ATOMIC, WAVE_NO_WAIT);
+        op_work(op, 2, 4, 8);
+        op->atomic_type = WAVE_ATOMIC_FP32;
+        op->element_bytes = 4;
+        op->lane_count = (uint32_t)min_u64(k->lanes, k->width / 4 - vector * (uint64_t)k->lanes);
+        for (uint32_t lane = 0; lane < op->lane_count; lane++) {
+            op->lane_address[lane] = sum + lane * 16ull + element * 4ull;
+        }
+        op_lanes(op, op->lane_count);
+        state->pc = ++state->r[3] < 4ull * vectors ? LONG_ADD : LONG_COUNT;
+        return;
+    }
+    case LONG_COUNT:
+        op_begin(op, WAVE_ATOMIC, 0);
+        op_work(op, 4, 4, 30);
+        op->atomic_type = WAVE_ATOMIC_INT;
+        op->atomic_flags = WAVE_ATOMIC_RETURN;
+        op->element_bytes = 4;
+        op_span(op, k->pieces + (table * k->list.count + entry) * 4, 4);
+        op_lanes(op, 1);
+        state->pc = from + PIECE < run_table_length(k->runs, run) ? LONG_END_STEP : LONG_TAKE;
+        return;
+    case LONG_TAKE:
+        op_begin(op, WAVE_LOAD, 0);
+        op_work(op, 2, 6, 20);
+        library_row(k, k->sums + (table * k->list.count + entry) * k->width * 4, 4, op);
+        state->pc = LIB_PLACE;
+        return;
+    case LIB_PLACE:
+    case LIB_MOMENTUM:
+    case LIB_STORE_MOMENTUM:
+    case LIB_WEIGHT:
+    case LIB_STORE_WEIGHT:
+        state->pc = library_update(k, table, run, state->pc, op);
+        state->pc = state->pc == LIB_RUN ? LONG_END_STEP : state->pc;
+        return;
     default:
         op_end(op);
     }
@@ -678,20 +767,29 @@ static double fused_lookups(const struct fused_shape *shape)
     return (double)shape->bags * (double)shape->tables * (double)shape->length;
 }
 
-static struct fused_shape fused_read(struct kernel_build *build, bool with_threshold)
+/* The two programs of this file. Skewed indices without a generator are drawn as each one's tables had them drawn. */
+struct fused_kind {
+    bool library;
+    enum index_kind skewed;
+    uint32_t width_multiple, width_most;
+};
+
+static const struct fused_kind fused_measured = { false, INDEX_FBGEMM_ZIPF, 8, WIDTH_MAX };
+static const struct fused_kind fused_library = { true, INDEX_ZIPF, 4, 2048 }; /* numpy's: DEVIATIONS D20 */
+
+static struct fused_shape fused_read(struct kernel_build *build, const struct fused_kind *program, bool with_threshold)
 {
     struct fused_shape shape = { .weight_bytes = 2 };
     shape.bags = kernel_param_integer(build, "B", 1, 1ull << 30);
     shape.tables = kernel_param_integer(build, "T", 1, 100000);
     shape.length = kernel_param_integer(build, "L", 1, 1ull << 20);
-    shape.width = kernel_param_integer(build, "D", 8, WIDTH_MAX);
+    shape.library = program->library;
+    shape.width = kernel_param_integer(build, "D", program->width_multiple, program->width_most);
     shape.rows = kernel_param_integer_or(build, "rows", 1, UINT32_MAX, 10000000, "the study does not say; public command "
                                          "lines of this case have 1e6 to 1e7");
-    shape.request = index_request_read(build, INDEX_UNIFORM_DISTINCT,
-                                       strcmp(build->definition->suite, "tbe") == 0 ? INDEX_ZIPF : INDEX_FBGEMM_ZIPF);
+    shape.request = index_request_read(build, INDEX_UNIFORM_DISTINCT, program->skewed);
     shape.zipf = shape.request.kind != INDEX_UNIFORM_DISTINCT && shape.request.kind != INDEX_UNIFORM;
     shape.zipf = shape.zipf || shape.request.file != NULL || shape.request.hot_share > 0;
-    shape.library = strcmp(build->definition->suite, "tbe") == 0;
     shape.wave_per_row = kernel_has_fix(build, KERNEL_FIX_WAVE_PER_ROW);
     shape.adagrad = true;
     shape.units = build->machine->units;
@@ -709,9 +807,9 @@ static struct fused_shape fused_read(struct kernel_build *build, bool with_thres
         shape.threshold = kernel_param_integer_or(build, "threshold", 0, 1u << 30, 32, "runs this long are split; the "
                                                   "measuring program's value, 0: none");
     }
-    if (shape.width % 8 != 0) {
-        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter D=%llu is not valid: must be a multiple of 8 up to %d",
-                    (unsigned long long)shape.width, WIDTH_MAX);
+    if (shape.width % program->width_multiple != 0) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter D=%llu is not valid: must be a multiple of %u up to %u",
+                    (unsigned long long)shape.width, program->width_multiple, program->width_most);
     }
     double lookups = fused_lookups(&shape), rows = (double)shape.tables * (double)shape.rows;
     if (lookups >= 4294967296.0 || rows >= 4294967296.0) {
@@ -844,6 +942,15 @@ static void add_long(struct kernel_build *build, const struct fused_shape *shape
     program->lds_bytes = 8 * WIDTH_MAX * 4;
     program->workgroups = k->tables * k->list.pieces;
     program->waves_per_workgroup = (uint32_t)ceil_div(THREADS, k->lanes);
+    if (shape->library) {
+        uint32_t waves = LIBRARY_LONG_THREADS / k->lanes, sum_bytes = k->width * 4;
+        while (waves > 1 && waves * sum_bytes > build->machine->lds_bytes_per_workgroup_max) {
+            waves /= 2;
+        }
+        program->waves_per_workgroup = waves;
+        program->lds_bytes = waves * sum_bytes;
+        program->workgroups_per_unit_max = (uint32_t)max_u64(1, LIBRARY_LONG_RESIDENT / (waves * k->lanes));
+    }
     program->work_units_total = k->tables * k->list.lookups;
     kernel_program_loops(program, build->machine,
                          k->list.lookups / (k->list.pieces * program->waves_per_workgroup));
@@ -886,7 +993,7 @@ static void add_run_lengths(struct kernel_build *build, uint64_t lookups, uint64
 
 static void forward_build(struct kernel_build *build)
 {
-    struct fused_shape shape = fused_read(build, false);
+    struct fused_shape shape = fused_read(build, &fused_measured, false);
     if (!kernel_params_done(build)) {
         return;
     }
@@ -914,7 +1021,7 @@ static void forward_build(struct kernel_build *build)
 
 static void linearise_sort_build(struct kernel_build *build)
 {
-    struct fused_shape shape = fused_read(build, false);
+    struct fused_shape shape = fused_read(build, &fused_measured, false);
     if (!kernel_params_done(build)) {
         return;
     }
@@ -962,21 +1069,21 @@ static void fused_parts(struct kernel_build *build, const struct fused_shape *sh
     if ((part == FUSED_ALL && longs > 0) || part == FUSED_LONG) {
         add_long(build, shape, source, runs);
     }
-    if ((part == FUSED_ALL && longs > 0) || part == FUSED_FINALISE) {
+    if ((part == FUSED_ALL && longs > 0 && !shape->library) || part == FUSED_FINALISE) {
         add_finalise(build, shape, source, runs);
     }
     double counts[] = { (double)runs->count, (double)shorts, (double)longs, (double)pieces };
     if (part == FUSED_ALL) { /* the table's time is the sum of its parts, timed one by one */
-        build->plan->timed_calls = 2u + (shorts > 0 ? 1 : 0) + (longs > 0 ? 2 : 0);
+        build->plan->timed_calls = shape->library ? 1 : 2u + (shorts > 0 ? 1 : 0) + (longs > 0 ? 2 : 0);
         kernel_value_per_time(build, (double)lookups * (double)shape->width * shape->weight_bytes * 1e-6, "TB/s");
     } else {
         kernel_value_count(build, (double)shape->tables * counts[part], part == FUSED_FINALISE ? "pieces" : "runs");
     }
 }
 
-static void fused_build(struct kernel_build *build, enum fused_part part)
+static void fused_build(struct kernel_build *build, const struct fused_kind *program, enum fused_part part)
 {
-    struct fused_shape shape = fused_read(build, part != FUSED_RUN_LENGTHS);
+    struct fused_shape shape = fused_read(build, program, part != FUSED_RUN_LENGTHS);
     if (!kernel_params_done(build)) {
         return;
     }
@@ -992,27 +1099,32 @@ static void fused_build(struct kernel_build *build, enum fused_part part)
 
 static void run_lengths_build(struct kernel_build *build)
 {
-    fused_build(build, FUSED_RUN_LENGTHS);
+    fused_build(build, &fused_measured, FUSED_RUN_LENGTHS);
 }
 
 static void short_runs_build(struct kernel_build *build)
 {
-    fused_build(build, FUSED_SHORT);
+    fused_build(build, &fused_measured, FUSED_SHORT);
 }
 
 static void long_runs_build(struct kernel_build *build)
 {
-    fused_build(build, FUSED_LONG);
+    fused_build(build, &fused_measured, FUSED_LONG);
 }
 
 static void finalise_build(struct kernel_build *build)
 {
-    fused_build(build, FUSED_FINALISE);
+    fused_build(build, &fused_measured, FUSED_FINALISE);
 }
 
 static void backward_build(struct kernel_build *build)
 {
-    fused_build(build, FUSED_ALL);
+    fused_build(build, &fused_measured, FUSED_ALL);
+}
+
+static void library_backward_build(struct kernel_build *build)
+{
+    fused_build(build, &fused_library, FUSED_ALL);
 }
 
 #define FUSED_HELP "B, T, L, D (up to 256), rows (1e7), prec (fp16)" INDEX_HELP
@@ -1030,7 +1142,8 @@ const struct kernel_definition tbe_fused_kernels[] = {
     { "tbe_fused", "backward_finalise", "the update of the longer runs' rows", FUSED_HELP_THRESHOLD, finalise_build },
     { "tbe_fused", "backward", "all of backward, from sort to update", FUSED_HELP_THRESHOLD, backward_build },
     { "tbe", "backward", "as the library runs it: sort, short runs by a wave, long ones by workgroups",
-      "B, T, L, D (up to 256), rows (1e7), prec (fp32|fp16), threshold (32), optimizer (rowwise_adagrad|sgd), resident (threads a unit, 512)" INDEX_HELP,
-      backward_build },
+      "B, T, L, D (a multiple of 4 up to 2048), rows (1e7), prec (fp32|fp16), threshold (32), optimizer (rowwise_adagrad|sgd), "
+      "resident (threads a unit, 512)" INDEX_HELP,
+      library_backward_build },
     { .suite = NULL },
 };

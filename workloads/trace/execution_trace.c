@@ -448,7 +448,8 @@ size_t execution_trace_join(const struct execution_trace *trace, struct trace_fi
                 continue;
             }
             ++*considered;
-            const struct execution_node *node = n_end - n == e_end - e ? &trace->nodes[nodes[n + (k - e)].index] : NULL;
+            bool repeats = n_end > n && (e_end - e) % (n_end - n) == 0; /* as many, or as many in each of several steps */
+            const struct execution_node *node = repeats ? &trace->nodes[nodes[n + (k - e) % (n_end - n)].index] : NULL;
             if (node != NULL && !contradicts(event, node)) {
                 event->args = moved_args(file->arena, node->args);
                 joined++;

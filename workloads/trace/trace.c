@@ -647,7 +647,7 @@ static enum sim_status add_chakra(struct graph *graph, struct rank_input *input,
 }
 
 static enum sim_status add_trace(struct graph *graph, struct rank_input *input, const struct rank_files *files, uint32_t index,
-                                 const struct trace_options *options, struct sim_error *error)
+                                 const struct trace_options *options, char first_step[32], struct sim_error *error)
 {
     struct trace_file *file = input->trace;
     bool labelled = rank_files_count(files) > 1;
@@ -672,20 +672,26 @@ static enum sim_status add_trace(struct graph *graph, struct rank_input *input, 
             snprintf(label, sizeof label, "rank %u: ", graph->ranks[index].rank_id);
         }
         note_join(graph, input, label);
+        if (index > 0 && step->has_marker && strcmp(step->step_name, first_step) != 0) {
+            graph_note(graph, "%sits last complete step is %s, that of the first file %s: ranks of different steps are joined", label,
+                       step->step_name, first_step[0] != '\0' ? first_step : "unmarked");
+        } else if (index == 0) {
+            memcpy(first_step, step->step_name, sizeof step->step_name);
+        }
     }
     host_step_destroy(step);
     return status;
 }
 
 static enum sim_status read_one(struct graph *graph, struct rank_files *files, uint32_t index,
-                                const struct trace_options *options, struct sim_error *error)
+                                const struct trace_options *options, char first_step[32], struct sim_error *error)
 {
     struct rank_input *input;
     enum sim_status status = rank_files_take(files, index, &input, error);
     if (status == SIM_OK && input->chakra != NULL) {
         status = add_chakra(graph, input, files, index, error);
     } else if (status == SIM_OK) {
-        status = add_trace(graph, input, files, index, options, error);
+        status = add_trace(graph, input, files, index, options, first_step, error);
     }
     rank_files_release(files, index);
     return status;
@@ -739,8 +745,9 @@ enum sim_status trace_read(const char *const *paths, size_t path_count, const st
                  count - 1);
     }
     graph_add_ranks(graph, (uint32_t)count);
+    char first_step[32] = "";
     for (uint32_t i = 0; i < count && status == SIM_OK; i++) {
-        status = read_one(graph, files, i, options, error);
+        status = read_one(graph, files, i, options, first_step, error);
     }
     rank_files_close(files);
     if (status == SIM_OK) {

@@ -131,7 +131,7 @@ enum sim_status execution_trace_read(const char *path, struct execution_trace **
 void execution_trace_destroy(struct execution_trace *trace); /* NULL is allowed */
 
 /* Give the operators of a profiler trace of the same run the arguments that it did not record: the n-th operator of a name
- * is the n-th node of it, where both have as many and no shapes contradict. Returns how many got arguments; *considered:
+ * is the n-th node of it, where both have as many (or the profile a multiple: steps alike) and no shapes contradict. Returns how many got arguments; *considered:
  * operators that lacked them. Texts move to the file's arena. */
 size_t execution_trace_join(const struct execution_trace *trace, struct trace_file *file, size_t *considered);
 

@@ -1,0 +1,168 @@
+/* The plan's arithmetic on made-up predictions, and every wrong demand as one line. */
+#include "studies/plan_internal.h"
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEMAND SOURCE_DIR "/tests/fixtures/demands/tiny.json"
+
+static struct plan *read_plan(struct reckon **reckon)
+{
+    struct plan *plan = NULL;
+    struct sim_error error = { 0 };
+    struct reckon_options options = { .jobs = 1, .seed = 1 };
+    setenv("RECKON_DATA", SOURCE_DIR, 1);
+    cr_assert(eq(int, plan_read(DEMAND, &plan, &error), SIM_OK), "%s", error.text);
+    cr_assert(eq(int, reckon_create(&options, reckon, &error), SIM_OK));
+    for (size_t o = 0; o < plan->offer_count; o++) {
+        cr_assert(eq(int, reckon_device_open(*reckon, plan->offers[o].device, NULL, &plan->offers[o].open, &error), SIM_OK), "%s", error.text);
+    }
+    return plan;
+}
+
+static void close_plan(struct reckon *reckon, struct plan *plan)
+{
+    plan_free(plan);
+    reckon_destroy(reckon);
+}
+
+/* A prediction as if simulated. */
+static void set_job(struct plan *plan, size_t m, size_t o, size_t c, double examples_per_s)
+{
+    plan->jobs[m][o][c] = (struct plan_job){ .possible = true, .gpus = plan->models[m].counts[c], .step_ms = 1, .examples_per_s = examples_per_s,
+                                             .watts = 500, .peak_gib = 10, .reserve_gib = 1, .capacity_gib = 100, .state_gib = 4,
+                                             .rate_low = 1, .rate_high = 1 };
+}
+
+/* 8 GPUs on a node: M = 1 / (8 / 50,000 + 1 / 100,000) = 5882.35 h. 4 GiB a GPU, 8 GPUs, 2 GB/s: d = 4 x 1.0737 x 8 / 2 = 17.18 s.
+ * Young: sqrt(2 x 17.18 x 5882.35 x 3600) = 26,974 s; Daly's terms add under 0.1% of it and take d off. */
+Test(procurement, goodput_is_daly_s)
+{
+    struct reckon *reckon = NULL;
+    struct plan *plan = read_plan(&reckon);
+    struct plan_job job = { .possible = true, .gpus = 8, .state_gib = 4 };
+    plan_goodput(plan, &plan->offers[0], &job);
+    double mtbf = 1 / (8 / 50000.0 + 1 / 100000.0), d = 4 * 1.073741824 * 8 / 2, young = sqrt(2 * d * mtbf * 3600);
+    cr_expect(epsilon_eq(dbl, job.mtbf_hours, mtbf, 1e-9));
+    cr_expect(epsilon_eq(dbl, job.checkpoint_s, d, 1e-9));
+    cr_expect(epsilon_eq(dbl, job.interval_s, young - d, 0.002 * young));
+    /* The best interval: a tenth less or more is worse, by the expectation that the goodput comes from. */
+    double m = mtbf * 3600, restart = 600;
+    for (int side = -1; side <= 1; side += 2) {
+        double tau = job.interval_s * (1 + 0.1 * side);
+        double useful = tau / (m * exp(restart / m) * expm1((tau + d) / m));
+        cr_expect(lt(dbl, useful, job.goodput_failures));
+    }
+    /* Checks: 1% of the time; of 8 GPUs one corruption in 1e6 / 8 h throws 6 h of work and a restart of 1/6 h away. */
+    cr_expect(epsilon_eq(dbl, job.goodput_checks, 0.99 / (1 + (6 + 1.0 / 6) * 8 / 1e6), 1e-12));
+    close_plan(reckon, plan);
+}
+
+/* Brute force over every split of the steady model's jobs and every offer of the nightly one finds nothing cheaper. */
+Test(procurement, search_finds_the_cheapest)
+{
+    struct reckon *reckon = NULL;
+    struct plan *plan = read_plan(&reckon);
+    struct plan_mix mix, trial;
+    set_job(plan, 0, 0, 0, 50000); /* demand in year 2: 75e9 a day = 868,056/s: 18 jobs on one, 13 on the other and goodput */
+    set_job(plan, 0, 1, 0, 70000);
+    for (size_t c = 0; c < 2; c++) {
+        set_job(plan, 1, 0, c, 120000.0 * (double)(c + 1));
+        set_job(plan, 1, 1, c, 150000.0 * (double)(c + 1));
+    }
+    plan_prepare(plan);
+    plan_search(plan, -1, NULL, PLAN_GOAL_COST, &mix);
+    cr_assert(mix.found && !mix.cut);
+    double given = 0, best = INFINITY;
+    for (size_t o = 0; o < 2; o++) {
+        given += mix.jobs[0][o] * plan->jobs[0][o][0].examples_per_day;
+        plan_search(plan, (int)o, NULL, PLAN_GOAL_COST, &trial);
+        cr_assert(trial.found);
+        cr_expect(le(dbl, mix.cost, trial.cost));
+        best = fmin(best, trial.cost);
+    }
+    cr_expect(ge(dbl, given, 75e9 * (1 - 1e-12)), "the demand of the last year: 5e10 x 1.5");
+    /* One offer alone, by hand: jobs of one GPU, 8 a node, 5% spare. 200,000 a node; energy on top. */
+    double jobs = ceil(75e9 / plan->jobs[0][0][0].examples_per_day) + 1, nodes = ceil(ceil(jobs / 8) * 1.05);
+    plan_search(plan, 0, NULL, PLAN_GOAL_COST, &trial);
+    cr_expect(eq(dbl, trial.nodes[0], nodes));
+    double host_kw = nodes * (11 - 8 * reckon_device_chip(plan->offers[0].open)->power_board_limit * 1e-3);
+    double kw = (host_kw + jobs * 0.5) * 1.3, cost = nodes * 200000 + kw * 2 * 8760 * 0.1;
+    cr_expect(epsilon_eq(dbl, trial.cost, cost, 1e-6 * cost));
+    close_plan(reckon, plan);
+}
+
+/* Limits bind: what is allowed is met, and what cannot be is not found. */
+Test(procurement, limits_hold)
+{
+    struct reckon *reckon = NULL;
+    struct plan *plan = read_plan(&reckon);
+    struct plan_mix mix;
+    struct plan_limits limits = { INFINITY, INFINITY, INFINITY, INFINITY };
+    set_job(plan, 0, 0, 0, 50000);
+    set_job(plan, 0, 1, 0, 100000); /* dearer by half, twice as fast: fewer nodes */
+    set_job(plan, 1, 0, 0, 200000);
+    set_job(plan, 1, 1, 0, 200000);
+    plan_prepare(plan);
+    plan_search(plan, -1, NULL, PLAN_GOAL_NODES, &mix);
+    double least = plan_goal_of(&mix, PLAN_GOAL_NODES);
+    limits.nodes = least;
+    plan_search(plan, -1, &limits, PLAN_GOAL_COST, &mix);
+    cr_expect(mix.found && plan_goal_of(&mix, PLAN_GOAL_NODES) <= least);
+    limits.nodes = least - 1;
+    plan_search(plan, -1, &limits, PLAN_GOAL_COST, &mix);
+    cr_expect(not(mix.found));
+    close_plan(reckon, plan);
+}
+
+/* ---- wrong demands: the good one with one piece exchanged */
+
+static void expect_refused(const char *from, const char *to, const char *piece)
+{
+    char path[] = "/tmp/reckon_demand_XXXXXX", text[8192] = "", changed[8192];
+    struct plan *plan = NULL;
+    struct sim_error error = { 0 };
+    FILE *in = fopen(DEMAND, "r");
+    cr_assert(in != NULL);
+    size_t length = fread(text, 1, sizeof text - 1, in);
+    fclose(in);
+    text[length] = '\0';
+    char *at = strstr(text, from);
+    cr_assert(at != NULL, "the demand has no %s", from);
+    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    int file = mkstemp(path);
+    FILE *out = fdopen(file, "w");
+    fputs(changed, out);
+    fclose(out);
+    setenv("RECKON_DATA", SOURCE_DIR, 1);
+    cr_expect(eq(int, chdir(SOURCE_DIR "/tests/fixtures/demands"), 0));
+    enum sim_status status = plan_read(path, &plan, &error);
+    unlink(path);
+    cr_expect(ne(int, status, SIM_OK), "%s as %s is read", from, to);
+    cr_expect(strstr(error.text, piece) != NULL, "\"%s\" lacks \"%s\"", error.text, piece);
+    cr_expect(strchr(error.text, '\n') == NULL);
+    plan_free(plan);
+}
+
+Test(procurement, wrong_demands_are_one_line)
+{
+    expect_refused("\"node_price\": 300000, ", "", "price is missing");
+    expect_refused("\"node_price\": 300000", "\"node_price\": 300000, \"gpu_hour_price\": 2", "price is missing or given twice");
+    expect_refused("\"node_price\": 300000", "\"node_price\": -1", "must be within");
+    expect_refused("reckon.demand/1", "reckon.demand/2", "reckon.demand/1");
+    expect_refused("\"years\": 2", "\"yaers\": 2", "unknown key \"yaers\"");
+    expect_refused("\"pue\": 1.3, ", "", "\"pue\" is missing");
+    expect_refused("\"gpus\": [1],", "\"gpus\": [],", "job sizes");
+    expect_refused("\"gpus\": [1, 2]", "\"gpus\": [2, 1]", "growing");
+    expect_refused("\"examples\": 1e10, ", "", "\"examples\" is missing");
+    expect_refused("\"examples_per_day\": 5e10, ", "", "either examples_per_day");
+    expect_refused("\"low\": 150000", "\"low\": 250000", "low <= value <= high");
+    expect_refused("../models/tiny.json", "../models/gone.json", "gone.json");
+    expect_refused("\"name\": \"second\"", "\"name\": \"first\"", "two are named first");
+    expect_refused("\"kw_max\": 500", "\"kw_max\": \"much\"", "kw_max");
+    expect_refused("\"check_interval_hours\": 6, ", "", "check_interval_hours");
+}
