@@ -1,6 +1,6 @@
 /* reckon plan DEMAND.json: prices the demand's models on its offers (studies/plan.h) and prints what to buy or lease. */
 #include "sim/cli/cli.h"
-#include "studies/plan.h"
+#include "studies/procurement.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,25 +135,25 @@ static void print_text(const struct json *root)
     }
 }
 
-static int solve(struct arguments *arguments, struct plan *plan)
+static int solve(struct arguments *arguments, struct procurement *plan)
 {
     struct reckon *reckon = NULL;
     struct sim_error error = { 0 };
     cli_progress(&arguments->common);
     enum sim_status status = reckon_create(&arguments->common.options, &reckon, &error);
     if (status == SIM_OK) {
-        status = plan_solve(reckon, plan, &error);
+        status = procurement_solve(reckon, plan, &error);
     }
     reckon_destroy(reckon);
     if (status != SIM_OK) {
         return cli_fail(&arguments->common, &error);
     }
     const struct chip_profile *chips[CLI_DEVICES_MAX];
-    size_t count = plan_device_count(plan);
+    size_t count = procurement_device_count(plan);
     for (size_t i = 0; i < count; i++) {
-        chips[i] = plan_chip(plan, i);
+        chips[i] = procurement_chip(plan, i);
     }
-    struct json *document = plan_json(plan);
+    struct json *document = procurement_json(plan);
     status = cli_write_page_of(&arguments->common, chips, count, document, &error);
     if (status == SIM_OK && arguments->common.json) {
         cli_print_json(document);
@@ -171,7 +171,7 @@ int cmd_plan(int argc, char **argv)
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { NULL, parse, "DEMAND.json", doc, children, NULL, NULL };
     struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true } };
-    struct plan *plan = NULL;
+    struct procurement *plan = NULL;
     struct sim_error error = { 0 };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     if (arguments.path == NULL) {
@@ -180,8 +180,8 @@ int cmd_plan(int argc, char **argv)
     if (arguments.common.device_count > 0) {
         cli_usage_error(&arguments.common, "--device: the demand's offers name the devices");
     }
-    int code = plan_read(arguments.path, &plan, &error) == SIM_OK ? solve(&arguments, plan) : cli_fail(&arguments.common, &error);
-    plan_free(plan);
+    int code = procurement_read(arguments.path, &plan, &error) == SIM_OK ? solve(&arguments, plan) : cli_fail(&arguments.common, &error);
+    procurement_free(plan);
     free(arguments.common.options.progress_context);
     cli_common_finish(&arguments.common);
     return code;

@@ -1,5 +1,5 @@
 /* The plan's arithmetic on made-up predictions, and every wrong demand as one line. */
-#include "studies/plan_internal.h"
+#include "studies/procurement_internal.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <math.h>
@@ -10,13 +10,13 @@
 
 #define DEMAND SOURCE_DIR "/tests/fixtures/demands/tiny.json"
 
-static struct plan *read_plan(struct reckon **reckon)
+static struct procurement *read_plan(struct reckon **reckon)
 {
-    struct plan *plan = NULL;
+    struct procurement *plan = NULL;
     struct sim_error error = { 0 };
     struct reckon_options options = { .jobs = 1, .seed = 1 };
     setenv("RECKON_DATA", SOURCE_DIR, 1);
-    cr_assert(eq(int, plan_read(DEMAND, &plan, &error), SIM_OK), "%s", error.text);
+    cr_assert(eq(int, procurement_read(DEMAND, &plan, &error), SIM_OK), "%s", error.text);
     cr_assert(eq(int, reckon_create(&options, reckon, &error), SIM_OK));
     for (size_t o = 0; o < plan->offer_count; o++) {
         cr_assert(eq(int, reckon_device_open(*reckon, plan->offers[o].device, NULL, &plan->offers[o].open, &error), SIM_OK), "%s", error.text);
@@ -24,16 +24,16 @@ static struct plan *read_plan(struct reckon **reckon)
     return plan;
 }
 
-static void close_plan(struct reckon *reckon, struct plan *plan)
+static void close_plan(struct reckon *reckon, struct procurement *plan)
 {
-    plan_free(plan);
+    procurement_free(plan);
     reckon_destroy(reckon);
 }
 
 /* A prediction as if simulated. */
-static void set_job(struct plan *plan, size_t m, size_t o, size_t c, double examples_per_s)
+static void set_job(struct procurement *plan, size_t m, size_t o, size_t c, double examples_per_s)
 {
-    plan->jobs[m][o][c] = (struct plan_job){ .possible = true, .gpus = plan->models[m].counts[c], .step_ms = 1, .examples_per_s = examples_per_s,
+    plan->jobs[m][o][c] = (struct procurement_job){ .possible = true, .gpus = plan->models[m].counts[c], .step_ms = 1, .examples_per_s = examples_per_s,
                                              .watts = 500, .peak_gib = 10, .reserve_gib = 1, .capacity_gib = 100, .state_gib = 4,
                                              .rate_low = 1, .rate_high = 1 };
 }
@@ -43,9 +43,9 @@ static void set_job(struct plan *plan, size_t m, size_t o, size_t c, double exam
 Test(procurement, goodput_is_daly_s)
 {
     struct reckon *reckon = NULL;
-    struct plan *plan = read_plan(&reckon);
-    struct plan_job job = { .possible = true, .gpus = 8, .state_gib = 4 };
-    plan_goodput(plan, &plan->offers[0], &job);
+    struct procurement *plan = read_plan(&reckon);
+    struct procurement_job job = { .possible = true, .gpus = 8, .state_gib = 4 };
+    procurement_goodput(plan, &plan->offers[0], &job);
     double mtbf = 1 / (8 / 50000.0 + 1 / 100000.0), d = 4 * 1.073741824 * 8 / 2, young = sqrt(2 * d * mtbf * 3600);
     cr_expect(epsilon_eq(dbl, job.mtbf_hours, mtbf, 1e-9));
     cr_expect(epsilon_eq(dbl, job.checkpoint_s, d, 1e-9));
@@ -66,21 +66,21 @@ Test(procurement, goodput_is_daly_s)
 Test(procurement, search_finds_the_cheapest)
 {
     struct reckon *reckon = NULL;
-    struct plan *plan = read_plan(&reckon);
-    struct plan_mix mix, trial;
+    struct procurement *plan = read_plan(&reckon);
+    struct procurement_mix mix, trial;
     set_job(plan, 0, 0, 0, 50000); /* demand in year 2: 75e9 a day = 868,056/s: 18 jobs on one, 13 on the other and goodput */
     set_job(plan, 0, 1, 0, 70000);
     for (size_t c = 0; c < 2; c++) {
         set_job(plan, 1, 0, c, 120000.0 * (double)(c + 1));
         set_job(plan, 1, 1, c, 150000.0 * (double)(c + 1));
     }
-    plan_prepare(plan);
-    plan_search(plan, -1, NULL, PLAN_GOAL_COST, &mix);
+    procurement_prepare(plan);
+    procurement_search(plan, -1, NULL, PLAN_GOAL_COST, &mix);
     cr_assert(mix.found && !mix.cut);
     double given = 0, best = INFINITY;
     for (size_t o = 0; o < 2; o++) {
         given += mix.jobs[0][o] * plan->jobs[0][o][0].examples_per_day;
-        plan_search(plan, (int)o, NULL, PLAN_GOAL_COST, &trial);
+        procurement_search(plan, (int)o, NULL, PLAN_GOAL_COST, &trial);
         cr_assert(trial.found);
         cr_expect(le(dbl, mix.cost, trial.cost));
         best = fmin(best, trial.cost);
@@ -88,7 +88,7 @@ Test(procurement, search_finds_the_cheapest)
     cr_expect(ge(dbl, given, 75e9 * (1 - 1e-12)), "the demand of the last year: 5e10 x 1.5");
     /* One offer alone, by hand: jobs of one GPU, 8 a node, 5% spare. 200,000 a node; energy on top. */
     double jobs = ceil(75e9 / plan->jobs[0][0][0].examples_per_day) + 1, nodes = ceil(ceil(jobs / 8) * 1.05);
-    plan_search(plan, 0, NULL, PLAN_GOAL_COST, &trial);
+    procurement_search(plan, 0, NULL, PLAN_GOAL_COST, &trial);
     cr_expect(eq(dbl, trial.nodes[0], nodes));
     double host_kw = nodes * (11 - 8 * reckon_device_chip(plan->offers[0].open)->power_board_limit * 1e-3);
     double kw = (host_kw + jobs * 0.5) * 1.3, cost = nodes * 200000 + kw * 2 * 8760 * 0.1;
@@ -100,21 +100,21 @@ Test(procurement, search_finds_the_cheapest)
 Test(procurement, limits_hold)
 {
     struct reckon *reckon = NULL;
-    struct plan *plan = read_plan(&reckon);
-    struct plan_mix mix;
-    struct plan_limits limits = { INFINITY, INFINITY, INFINITY, INFINITY };
+    struct procurement *plan = read_plan(&reckon);
+    struct procurement_mix mix;
+    struct procurement_limits limits = { INFINITY, INFINITY, INFINITY, INFINITY };
     set_job(plan, 0, 0, 0, 50000);
     set_job(plan, 0, 1, 0, 100000); /* dearer by half, twice as fast: fewer nodes */
     set_job(plan, 1, 0, 0, 200000);
     set_job(plan, 1, 1, 0, 200000);
-    plan_prepare(plan);
-    plan_search(plan, -1, NULL, PLAN_GOAL_NODES, &mix);
-    double least = plan_goal_of(&mix, PLAN_GOAL_NODES);
+    procurement_prepare(plan);
+    procurement_search(plan, -1, NULL, PLAN_GOAL_NODES, &mix);
+    double least = procurement_goal_of(&mix, PLAN_GOAL_NODES);
     limits.nodes = least;
-    plan_search(plan, -1, &limits, PLAN_GOAL_COST, &mix);
-    cr_expect(mix.found && plan_goal_of(&mix, PLAN_GOAL_NODES) <= least);
+    procurement_search(plan, -1, &limits, PLAN_GOAL_COST, &mix);
+    cr_expect(mix.found && procurement_goal_of(&mix, PLAN_GOAL_NODES) <= least);
     limits.nodes = least - 1;
-    plan_search(plan, -1, &limits, PLAN_GOAL_COST, &mix);
+    procurement_search(plan, -1, &limits, PLAN_GOAL_COST, &mix);
     cr_expect(not(mix.found));
     close_plan(reckon, plan);
 }
@@ -124,7 +124,7 @@ Test(procurement, limits_hold)
 static void expect_refused(const char *from, const char *to, const char *piece)
 {
     char path[] = "/tmp/reckon_demand_XXXXXX", text[8192] = "", changed[8192];
-    struct plan *plan = NULL;
+    struct procurement *plan = NULL;
     struct sim_error error = { 0 };
     FILE *in = fopen(DEMAND, "r");
     cr_assert(in != NULL);
@@ -140,12 +140,12 @@ static void expect_refused(const char *from, const char *to, const char *piece)
     fclose(out);
     setenv("RECKON_DATA", SOURCE_DIR, 1);
     cr_expect(eq(int, chdir(SOURCE_DIR "/tests/fixtures/demands"), 0));
-    enum sim_status status = plan_read(path, &plan, &error);
+    enum sim_status status = procurement_read(path, &plan, &error);
     unlink(path);
     cr_expect(ne(int, status, SIM_OK), "%s as %s is read", from, to);
     cr_expect(strstr(error.text, piece) != NULL, "\"%s\" lacks \"%s\"", error.text, piece);
     cr_expect(strchr(error.text, '\n') == NULL);
-    plan_free(plan);
+    procurement_free(plan);
 }
 
 Test(procurement, wrong_demands_are_one_line)

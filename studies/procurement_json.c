@@ -1,4 +1,4 @@
-#include "studies/plan_internal.h"
+#include "studies/procurement_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,20 +15,20 @@ static void set(struct json *object, const char *key, double value)
     }
 }
 
-static double whole_examples(const struct plan *plan)
+static double whole_examples(const struct procurement *plan)
 {
-    double years = plan_number(plan, plan->years, 1), examples = 0;
+    double years = procurement_number(plan, plan->years, 1), examples = 0;
     for (size_t m = 0; m < plan->model_count; m++) {
         for (double y = 0; y < years; y++) {
-            examples += plan_demand_of(plan, &plan->models[m], y) * DAYS_PER_YEAR * fmin(1, years - y);
+            examples += procurement_demand_of(plan, &plan->models[m], y) * DAYS_PER_YEAR * fmin(1, years - y);
         }
     }
     return examples;
 }
 
-static struct json *fleet_json(const struct plan *plan, const struct plan_mix *mix, size_t o)
+static struct json *fleet_json(const struct procurement *plan, const struct procurement_mix *mix, size_t o)
 {
-    const struct plan_offer *offer = &plan->offers[o];
+    const struct procurement_offer *offer = &plan->offers[o];
     struct json *fleet = json_new_object();
     json_set_string(fleet, "offer", offer->name);
     json_set_string(fleet, "device", reckon_device_chip(offer->open)->name);
@@ -46,7 +46,7 @@ static struct json *fleet_json(const struct plan *plan, const struct plan_mix *m
 }
 
 /* Totals of a mix: what both the answer and each offer alone are judged by. */
-static void set_totals(struct json *object, const struct plan *plan, const struct plan_mix *mix)
+static void set_totals(struct json *object, const struct procurement *plan, const struct procurement_mix *mix)
 {
     double gpus = 0, energy = 0, running = 0, mean = 0;
     for (size_t o = 0; o < plan->offer_count; o++) {
@@ -56,19 +56,19 @@ static void set_totals(struct json *object, const struct plan *plan, const struc
         mean += mix->kw_mean[o];
     }
     json_set_number(object, "gpus", gpus);
-    json_set_number(object, "nodes", plan_goal_of(mix, PLAN_GOAL_NODES));
-    json_set_number(object, "racks", plan_goal_of(mix, PLAN_GOAL_RACKS));
-    json_set_number(object, "kw_rated", plan_goal_of(mix, PLAN_GOAL_KW));
+    json_set_number(object, "nodes", procurement_goal_of(mix, PLAN_GOAL_NODES));
+    json_set_number(object, "racks", procurement_goal_of(mix, PLAN_GOAL_RACKS));
+    json_set_number(object, "kw_rated", procurement_goal_of(mix, PLAN_GOAL_KW));
     json_set_number(object, "kw_mean", mean);
-    json_set_number(object, "capital", plan_goal_of(mix, PLAN_GOAL_CAPITAL));
+    json_set_number(object, "capital", procurement_goal_of(mix, PLAN_GOAL_CAPITAL));
     json_set_number(object, "running", running);
-    json_set_number(object, "running_per_year", running / plan_number(plan, plan->years, 1));
+    json_set_number(object, "running_per_year", running / procurement_number(plan, plan->years, 1));
     json_set_number(object, "energy", energy);
     json_set_number(object, "cost_total", mix->cost);
     set(object, "cost_per_billion_examples", mix->cost / (whole_examples(plan) * 1e-9));
 }
 
-static struct json *goodput_json(const struct plan_job *job)
+static struct json *goodput_json(const struct procurement_job *job)
 {
     struct json *object = json_new_object();
     json_set_number(object, "mtbf_hours", job->mtbf_hours);
@@ -80,7 +80,7 @@ static struct json *goodput_json(const struct plan_job *job)
     return object;
 }
 
-static struct json *headroom_json(const struct plan_headroom *room)
+static struct json *headroom_json(const struct procurement_headroom *room)
 {
     struct json *object = json_new_object();
     set(object, "layers_now", room->layers_now);
@@ -92,7 +92,7 @@ static struct json *headroom_json(const struct plan_headroom *room)
     return object;
 }
 
-static void set_job(struct json *object, const struct plan_job *job)
+static void set_job(struct json *object, const struct procurement_job *job)
 {
     json_set_integer(object, "gpus_per_job", job->gpus);
     json_set_number(object, "step_ms", job->step_ms);
@@ -108,14 +108,14 @@ static void set_job(struct json *object, const struct plan_job *job)
     json_set(object, "goodput", goodput_json(job));
 }
 
-static struct json *candidate_json(const struct plan *plan, size_t m, size_t o)
+static struct json *candidate_json(const struct procurement *plan, size_t m, size_t o)
 {
     struct json *object = json_new_object();
     size_t c = plan->chosen[m][o];
     json_set_string(object, "offer", plan->offers[o].name);
     json_set_number(object, "jobs", plan->mix.jobs[m][o]);
     if (c == SIZE_MAX) {
-        const struct plan_job *last = &plan->jobs[m][o][plan->models[m].count_count - 1];
+        const struct procurement_job *last = &plan->jobs[m][o][plan->models[m].count_count - 1];
         json_set_bool(object, "possible", false);
         json_set_string(object, "reason", last->possible ? "too slow for its days, or no node fits a rack" : last->reason);
         return object;
@@ -128,18 +128,18 @@ static struct json *candidate_json(const struct plan *plan, size_t m, size_t o)
     return object;
 }
 
-static struct json *model_json(const struct plan *plan, size_t m)
+static struct json *model_json(const struct procurement *plan, size_t m)
 {
-    const struct plan_model *model = &plan->models[m];
+    const struct procurement_model *model = &plan->models[m];
     struct json *object = json_new_object(), *offers = json_new_array(), *years = json_new_array();
     double given = 0;
     json_set_string(object, "model", model->name);
     json_set_string(object, "kind", model->one_job ? "time to train" : "rate");
-    for (double y = 0; y <= plan_last_year(plan); y++) {
-        json_append_number(years, plan_demand_of(plan, model, y));
+    for (double y = 0; y <= procurement_last_year(plan); y++) {
+        json_append_number(years, procurement_demand_of(plan, model, y));
     }
     json_set(object, "examples_per_day_by_year", years);
-    json_set_number(object, "demand_per_day", plan_demand_of(plan, model, plan_last_year(plan)));
+    json_set_number(object, "demand_per_day", procurement_demand_of(plan, model, procurement_last_year(plan)));
     for (size_t o = 0; o < plan->offer_count; o++) {
         json_append(offers, candidate_json(plan, m, o));
         if (plan->mix.jobs[m][o] > 0) {
@@ -147,15 +147,15 @@ static struct json *model_json(const struct plan *plan, size_t m)
         }
     }
     json_set_number(object, "given_per_day", given);
-    json_set_number(object, "spare_share", given / plan_demand_of(plan, model, plan_last_year(plan)) - 1);
+    json_set_number(object, "spare_share", given / procurement_demand_of(plan, model, procurement_last_year(plan)) - 1);
     json_set(object, "offers", offers);
     return object;
 }
 
-static struct json *alone_json(const struct plan *plan, size_t o)
+static struct json *alone_json(const struct procurement *plan, size_t o)
 {
     struct json *object = json_new_object();
-    const struct plan_break_even *even = &plan->break_even[o];
+    const struct procurement_break_even *even = &plan->break_even[o];
     json_set_string(object, "offer", plan->offers[o].name);
     json_set_bool(object, "possible", plan->alone[o].found);
     if (plan->alone[o].found) {
@@ -178,11 +178,11 @@ static struct json *alone_json(const struct plan *plan, size_t o)
     return object;
 }
 
-static struct json *swings_json(const struct plan *plan)
+static struct json *swings_json(const struct procurement *plan)
 {
     struct json *list = json_new_array();
     for (size_t i = 0; i < plan->swing_count; i++) {
-        const struct plan_swing *swing = &plan->swings[i];
+        const struct procurement_swing *swing = &plan->swings[i];
         struct json *object = json_new_object();
         json_set_string(object, "key", swing->key);
         json_set_number(object, "low", swing->low);
@@ -195,11 +195,11 @@ static struct json *swings_json(const struct plan *plan)
     return list;
 }
 
-static struct json *assumptions_json(const struct plan *plan)
+static struct json *assumptions_json(const struct procurement *plan)
 {
     struct json *list = json_new_array();
     for (size_t i = 0; i < plan->value_count; i++) {
-        const struct plan_value *value = &plan->values[i];
+        const struct procurement_value *value = &plan->values[i];
         struct json *object = json_new_object();
         json_set_string(object, "key", value->key);
         json_set_number(object, "value", value->value);
@@ -217,7 +217,7 @@ static void note(struct json *notes, const char *text)
     json_append_string(notes, text);
 }
 
-static struct json *notes_json(const struct plan *plan)
+static struct json *notes_json(const struct procurement *plan)
 {
     struct json *notes = json_new_array();
     if (plan->example_prices) {
@@ -239,14 +239,14 @@ static struct json *notes_json(const struct plan *plan)
     return notes;
 }
 
-struct json *plan_json(const struct plan *plan)
+struct json *procurement_json(const struct procurement *plan)
 {
     struct json *root = json_new_object(), *fleet = json_new_array(), *models = json_new_array(), *alone = json_new_array();
     json_set_string(root, "schema", "reckon.procurement/1");
     json_set_string(root, "demand", plan->name);
     json_set_string(root, "currency", plan->currency);
     json_set_bool(root, "example_prices", plan->example_prices);
-    json_set_number(root, "years", plan_number(plan, plan->years, 1));
+    json_set_number(root, "years", procurement_number(plan, plan->years, 1));
     json_set_integer(root, "samples", plan->samples);
     set_totals(root, plan, &plan->mix);
     json_set_number(root, "examples_total", whole_examples(plan));

@@ -1,12 +1,12 @@
 /* What the files of the plan share. Amounts of money are in the demand's own currency. */
-#ifndef STUDIES_PLAN_INTERNAL_H
-#define STUDIES_PLAN_INTERNAL_H
-#include "studies/plan.h"
+#ifndef STUDIES_PROCUREMENT_INTERNAL_H
+#define STUDIES_PROCUREMENT_INTERNAL_H
+#include "studies/procurement.h"
 
 enum { PLAN_MODELS_MAX = 24, PLAN_OFFERS_MAX = 6, PLAN_COUNTS_MAX = 8, PLAN_SETTINGS_MAX = 16, PLAN_VALUES_MAX = 160, PLAN_YEARS_MAX = 10 };
 
 /* A number of the demand, with its range: what the sensitivity goes through. */
-struct plan_value {
+struct procurement_value {
     char key[80];    /* "offers.mi350x.node_price" */
     double value, low, high;
     bool given_range; /* low and high are the demand's, not a tenth either way */
@@ -15,7 +15,7 @@ struct plan_value {
 };
 
 /* Indices into plan->values; -1 where the demand does not say. */
-struct plan_model {
+struct procurement_model {
     char name[48], path[1024];
     char settings[PLAN_SETTINGS_MAX][96];
     const char *setting_pointers[PLAN_SETTINGS_MAX];
@@ -26,7 +26,7 @@ struct plan_model {
     int examples_per_day, examples, days, growth;
 };
 
-struct plan_offer {
+struct procurement_offer {
     char name[48], device[64], node[64];
     uint32_t gpus_per_node;
     int node_price, gpu_hour_price, node_kw, opex_per_node_year;
@@ -34,12 +34,12 @@ struct plan_offer {
     struct reckon_device *open;
 };
 
-struct plan_limits { /* INFINITY: none */
+struct procurement_limits { /* INFINITY: none */
     double kw, racks, capital, nodes;
 };
 
 /* One model on one offer with jobs of one size. */
-struct plan_job {
+struct procurement_job {
     bool possible;
     char reason[200]; /* why not */
     uint32_t gpus;
@@ -47,12 +47,12 @@ struct plan_job {
     double peak_gib, reserve_gib, capacity_gib, state_gib; /* state: of a GPU, what a checkpoint holds */
     double rate_low, rate_high; /* examples_per_s over its nominal, 10% and 90%; 1 without samples */
     double *rate_samples;       /* [plan->samples], or NULL */
-    /* goodput, from plan_goodput */
+    /* goodput, from procurement_goodput */
     double mtbf_hours, checkpoint_s, interval_s, goodput_failures, goodput_checks, goodput;
     double examples_per_day; /* useful ones */
 };
 
-struct plan_mix {
+struct procurement_mix {
     bool found, cut; /* cut: the search ended at its bound of steps */
     double jobs[PLAN_MODELS_MAX][PLAN_OFFERS_MAX];
     double nodes[PLAN_OFFERS_MAX], racks[PLAN_OFFERS_MAX], kw_rated[PLAN_OFFERS_MAX], kw_mean[PLAN_OFFERS_MAX];
@@ -60,18 +60,18 @@ struct plan_mix {
     double cost;
 };
 
-struct plan_headroom { /* the most that still fits; NAN: not of this model */
+struct procurement_headroom { /* the most that still fits; NAN: not of this model */
     double layers, layers_now, rows, rows_now, sequence, sequence_now;
 };
 
-struct plan_swing {
+struct procurement_swing {
     char key[80];
     double low, high;           /* of the assumption */
     double cost_low, cost_high; /* of the plan there; NAN: no mix meets the demand there */
     bool given_range;
 };
 
-struct plan_break_even {
+struct procurement_break_even {
     bool possible;
     char reason[200];
     double ratio, low, high; /* price of a node (or GPU hour) over the reference's at which both cost alike */
@@ -79,42 +79,42 @@ struct plan_break_even {
     double gpus;             /* of this offer alone for the whole demand, without rounding */
 };
 
-struct plan {
+struct procurement {
     char path[1024], name[96], currency[16], note[240];
     bool example_prices;
     size_t model_count, offer_count, value_count;
-    struct plan_model models[PLAN_MODELS_MAX];
-    struct plan_offer offers[PLAN_OFFERS_MAX];
-    struct plan_value values[PLAN_VALUES_MAX];
+    struct procurement_model models[PLAN_MODELS_MAX];
+    struct procurement_offer offers[PLAN_OFFERS_MAX];
+    struct procurement_value values[PLAN_VALUES_MAX];
     int years, power_price, pue, rack_kw, rack_slots, rack_price, gpu_mtbf, node_mtbf, restart, checkpoint_rate, silent_mtbf,
         check_interval, check_share, spare_share;
-    struct plan_limits limits;
+    struct procurement_limits limits;
     uint32_t samples;
     /* answers */
-    struct plan_job jobs[PLAN_MODELS_MAX][PLAN_OFFERS_MAX][PLAN_COUNTS_MAX];
+    struct procurement_job jobs[PLAN_MODELS_MAX][PLAN_OFFERS_MAX][PLAN_COUNTS_MAX];
     size_t chosen[PLAN_MODELS_MAX][PLAN_OFFERS_MAX]; /* index of the GPU count taken, or SIZE_MAX */
-    struct plan_mix mix, alone[PLAN_OFFERS_MAX];     /* the answer, and each offer by itself */
-    struct plan_headroom headroom[PLAN_MODELS_MAX][PLAN_OFFERS_MAX];
-    struct plan_swing swings[PLAN_VALUES_MAX + PLAN_OFFERS_MAX];
+    struct procurement_mix mix, alone[PLAN_OFFERS_MAX];     /* the answer, and each offer by itself */
+    struct procurement_headroom headroom[PLAN_MODELS_MAX][PLAN_OFFERS_MAX];
+    struct procurement_swing swings[PLAN_VALUES_MAX + PLAN_OFFERS_MAX];
     size_t swing_count;
-    struct plan_break_even break_even[PLAN_OFFERS_MAX];
+    struct procurement_break_even break_even[PLAN_OFFERS_MAX];
     double rate_factor[PLAN_OFFERS_MAX]; /* a change of the predicted speed, for the sensitivity; 1 */
 };
 
-double plan_number(const struct plan *plan, int index, double otherwise);
+double procurement_number(const struct procurement *plan, int index, double otherwise);
 
 /* Useful share of the time of a job, and how often it writes a checkpoint. */
-void plan_goodput(const struct plan *plan, const struct plan_offer *offer, struct plan_job *job);
+void procurement_goodput(const struct procurement *plan, const struct procurement_offer *offer, struct procurement_job *job);
 
 /* Examples a day that the model wants in year `year` (0: the first); of one_job models, examples over days. */
-double plan_demand_of(const struct plan *plan, const struct plan_model *model, double year);
-double plan_last_year(const struct plan *plan);
+double procurement_demand_of(const struct procurement *plan, const struct procurement_model *model, double year);
+double procurement_last_year(const struct procurement *plan);
 
-enum plan_goal { PLAN_GOAL_COST, PLAN_GOAL_KW, PLAN_GOAL_RACKS, PLAN_GOAL_CAPITAL, PLAN_GOAL_NODES };
+enum procurement_goal { PLAN_GOAL_COST, PLAN_GOAL_KW, PLAN_GOAL_RACKS, PLAN_GOAL_CAPITAL, PLAN_GOAL_NODES };
 
 /* Refresh goodputs and choose job sizes, then search. only: index of the one offer allowed, or -1. limits NULL: none. */
-void plan_prepare(struct plan *plan);
-void plan_search(const struct plan *plan, int only, const struct plan_limits *limits, enum plan_goal goal, struct plan_mix *mix);
-double plan_goal_of(const struct plan_mix *mix, enum plan_goal goal);
+void procurement_prepare(struct procurement *plan);
+void procurement_search(const struct procurement *plan, int only, const struct procurement_limits *limits, enum procurement_goal goal, struct procurement_mix *mix);
+double procurement_goal_of(const struct procurement_mix *mix, enum procurement_goal goal);
 
 #endif

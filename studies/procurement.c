@@ -1,5 +1,5 @@
 /* Prices the models on the offers, asks the search, and says what the answer rests on. */
-#include "studies/plan_internal.h"
+#include "studies/procurement_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 
 /* ---- predictions */
 
-static struct reckon_model_request request_of(const struct plan_model *model, uint32_t gpus)
+static struct reckon_model_request request_of(const struct procurement_model *model, uint32_t gpus)
 {
     return (struct reckon_model_request){ .path = model->path, .settings = model->setting_pointers, .setting_count = model->setting_count,
                                           .gpus = gpus };
 }
 
-static void take_prediction(const struct reckon_prediction *prediction, struct plan_job *job)
+static void take_prediction(const struct reckon_prediction *prediction, struct procurement_job *job)
 {
     const struct reckon_memory *memory = &prediction->memory_gib;
     job->capacity_gib = prediction->capacity_gib;
@@ -35,9 +35,9 @@ static void take_prediction(const struct reckon_prediction *prediction, struct p
     job->rate_low = job->rate_high = 1;
 }
 
-static enum sim_status predict_job(struct reckon *reckon, struct plan *plan, size_t m, size_t o, size_t c, struct sim_error *error)
+static enum sim_status predict_job(struct reckon *reckon, struct procurement *plan, size_t m, size_t o, size_t c, struct sim_error *error)
 {
-    struct plan_job *job = &plan->jobs[m][o][c];
+    struct procurement_job *job = &plan->jobs[m][o][c];
     struct reckon_model_request request = request_of(&plan->models[m], plan->models[m].counts[c]);
     struct reckon_predict_request ask = { .model = &request };
     struct reckon_prediction *prediction = NULL;
@@ -63,7 +63,7 @@ static enum sim_status predict_job(struct reckon *reckon, struct plan *plan, siz
 }
 
 /* Paired samples of the speed, at the model's largest job that every offer that can run it at all can run. */
-static enum sim_status sample_model(struct reckon *reckon, struct plan *plan, size_t m, struct sim_error *error)
+static enum sim_status sample_model(struct reckon *reckon, struct procurement *plan, size_t m, struct sim_error *error)
 {
     struct reckon_device *devices[PLAN_OFFERS_MAX];
     size_t offers[PLAN_OFFERS_MAX], count = 0, c = plan->models[m].count_count;
@@ -101,7 +101,7 @@ static enum sim_status sample_model(struct reckon *reckon, struct plan *plan, si
     for (size_t i = 0; status == SIM_OK && i < count; i++) {
         const struct reckon_interval *time = &doubts->time[i];
         for (size_t k = 0; k < plan->models[m].count_count; k++) {
-            struct plan_job *job = &plan->jobs[m][offers[i]][k];
+            struct procurement_job *job = &plan->jobs[m][offers[i]][k];
             job->rate_samples = malloc(plan->samples * sizeof(double));
             SIM_ASSERT(job->rate_samples != NULL, "no memory for %u samples", plan->samples);
             for (uint32_t s = 0; s < plan->samples; s++) {
@@ -116,17 +116,17 @@ static enum sim_status sample_model(struct reckon *reckon, struct plan *plan, si
     return status;
 }
 
-static enum sim_status predict_all(struct reckon *reckon, struct plan *plan, struct sim_error *error)
+static enum sim_status predict_all(struct reckon *reckon, struct procurement *plan, struct sim_error *error)
 {
     enum sim_status status = SIM_OK;
     for (size_t o = 0; status == SIM_OK && o < plan->offer_count; o++) {
-        struct plan_offer *offer = &plan->offers[o];
+        struct procurement_offer *offer = &plan->offers[o];
         status = reckon_device_open(reckon, offer->device, offer->node[0] != '\0' ? offer->node : NULL, &offer->open, error);
         if (status == SIM_OK) {
             double boards = offer->gpus_per_node * reckon_device_chip(offer->open)->power_board_limit * 1e-3;
-            if (plan_number(plan, offer->node_kw, 0) < boards) {
+            if (procurement_number(plan, offer->node_kw, 0) < boards) {
                 return sim_fail(error, SIM_BAD_ARGUMENT, "%s: offers.%s.node_kw %g is less than its %u boards of %g W take together (%g kW)", plan->path,
-                                offer->name, plan_number(plan, offer->node_kw, 0), offer->gpus_per_node,
+                                offer->name, procurement_number(plan, offer->node_kw, 0), offer->gpus_per_node,
                                 reckon_device_chip(offer->open)->power_board_limit, boards);
             }
         }
@@ -146,7 +146,7 @@ static enum sim_status predict_all(struct reckon *reckon, struct plan *plan, str
 
 /* ---- memory headroom: the most of one size that still fits, all else as it is */
 
-static bool fits_with(const struct plan *plan, size_t m, size_t o, uint32_t gpus, const char *key, double value)
+static bool fits_with(const struct procurement *plan, size_t m, size_t o, uint32_t gpus, const char *key, double value)
 {
     struct reckon_model_request request = request_of(&plan->models[m], gpus);
     const char *settings[PLAN_SETTINGS_MAX + 1];
@@ -161,7 +161,7 @@ static bool fits_with(const struct plan *plan, size_t m, size_t o, uint32_t gpus
     return reckon_model_memory(plan->offers[o].open, &request, &fits, &peak, &reserve, NULL) == SIM_OK && fits;
 }
 
-static double most_that_fits(const struct plan *plan, size_t m, size_t o, uint32_t gpus, const char *key, double now)
+static double most_that_fits(const struct procurement *plan, size_t m, size_t o, uint32_t gpus, const char *key, double now)
 {
     double fits = now, not = now;
     if (!(now > 0) || !fits_with(plan, m, o, gpus, key, now)) {
@@ -189,7 +189,7 @@ static double most_that_fits(const struct plan *plan, size_t m, size_t o, uint32
 }
 
 /* What the description says now, with the demand's settings; NAN: not of this model. Tables: the one with most rows. */
-static void sizes_now(const struct plan_model *model, double *layers, double *rows, double *sequence)
+static void sizes_now(const struct procurement_model *model, double *layers, double *rows, double *sequence)
 {
     struct json *root = NULL;
     *layers = *rows = *sequence = NAN;
@@ -216,14 +216,14 @@ static void sizes_now(const struct plan_model *model, double *layers, double *ro
     }
 }
 
-static void find_headroom(struct plan *plan)
+static void find_headroom(struct procurement *plan)
 {
     for (size_t m = 0; m < plan->model_count; m++) {
         double layers, rows, sequence;
         sizes_now(&plan->models[m], &layers, &rows, &sequence);
         for (size_t o = 0; o < plan->offer_count; o++) {
-            struct plan_headroom *room = &plan->headroom[m][o];
-            *room = (struct plan_headroom){ NAN, layers, NAN, rows, NAN, sequence };
+            struct procurement_headroom *room = &plan->headroom[m][o];
+            *room = (struct procurement_headroom){ NAN, layers, NAN, rows, NAN, sequence };
             if (plan->mix.jobs[m][o] > 0) {
                 uint32_t gpus = plan->jobs[m][o][plan->chosen[m][o]].gpus;
                 room->layers = most_that_fits(plan, m, o, gpus, "layers", layers);
@@ -236,53 +236,53 @@ static void find_headroom(struct plan *plan)
 
 /* ---- when nothing will do */
 
-static enum sim_status refuse_model(const struct plan *plan, size_t m, struct sim_error *error)
+static enum sim_status refuse_model(const struct procurement *plan, size_t m, struct sim_error *error)
 {
-    const struct plan_model *model = &plan->models[m];
+    const struct procurement_model *model = &plan->models[m];
     char why[700] = "";
     double best = 0;
     for (size_t o = 0; o < plan->offer_count; o++) {
-        const struct plan_job *last = &plan->jobs[m][o][model->count_count - 1];
+        const struct procurement_job *last = &plan->jobs[m][o][model->count_count - 1];
         for (size_t c = 0; c < model->count_count; c++) {
             best = fmax(best, plan->jobs[m][o][c].examples_per_day);
         }
         size_t used = strlen(why);
         snprintf(why + used, sizeof why - used, "%s%s: %.150s", used > 0 ? "; " : "", plan->offers[o].name,
                  !last->possible ? last->reason
-                 : plan_number(plan, plan->rack_kw, 0) < plan_number(plan, plan->offers[o].node_kw, 0) ? "a rack of rack_kw holds no node of node_kw"
+                 : procurement_number(plan, plan->rack_kw, 0) < procurement_number(plan, plan->offers[o].node_kw, 0) ? "a rack of rack_kw holds no node of node_kw"
                                                                                                          : "too slow");
     }
     if (model->one_job && best > 0) {
         return sim_fail(error, SIM_UNSUPPORTED, "%s: models.%s: examples in days: no job size of no offer is fast enough: %.3g days are needed at best, %g are given (%s)",
-                        plan->path, model->name, plan_number(plan, model->days, 0) * plan_demand_of(plan, model, plan_last_year(plan)) / best,
-                        plan_number(plan, model->days, 0), why);
+                        plan->path, model->name, procurement_number(plan, model->days, 0) * procurement_demand_of(plan, model, procurement_last_year(plan)) / best,
+                        procurement_number(plan, model->days, 0), why);
     }
     return sim_fail(error, SIM_UNSUPPORTED, "%s: models.%s: no offer can run it: %s", plan->path, model->name, why);
 }
 
-static enum sim_status refuse_mix(const struct plan *plan, struct sim_error *error)
+static enum sim_status refuse_mix(const struct procurement *plan, struct sim_error *error)
 {
     static const struct {
-        enum plan_goal goal;
+        enum procurement_goal goal;
         const char *key, *unit;
     } goals[] = { { PLAN_GOAL_KW, "kw_max", "kW" }, { PLAN_GOAL_RACKS, "racks_max", "racks" }, { PLAN_GOAL_CAPITAL, "capital_max", "" },
                   { PLAN_GOAL_NODES, "nodes_max", "nodes" } };
     const double limits[] = { plan->limits.kw, plan->limits.racks, plan->limits.capital, plan->limits.nodes };
-    struct plan_mix *mix = calloc(1, sizeof *mix);
+    struct procurement_mix *mix = calloc(1, sizeof *mix);
     SIM_ASSERT(mix != NULL, "no memory for a mix");
     for (size_t g = 0; g < 4; g++) {
         if (!isfinite(limits[g])) {
             continue;
         }
-        plan_search(plan, -1, NULL, goals[g].goal, mix);
-        double least = plan_goal_of(mix, goals[g].goal);
+        procurement_search(plan, -1, NULL, goals[g].goal, mix);
+        double least = procurement_goal_of(mix, goals[g].goal);
         if (mix->found && least > limits[g]) {
             free(mix);
             return sim_fail(error, SIM_UNSUPPORTED, "%s: constraints.%s %g: no mix of the offers meets the demand within it; the least needs %.6g %s",
                             plan->path, goals[g].key, limits[g], least, goals[g].unit);
         }
     }
-    plan_search(plan, -1, NULL, PLAN_GOAL_COST, mix);
+    procurement_search(plan, -1, NULL, PLAN_GOAL_COST, mix);
     bool by_offers = !mix->found;
     free(mix);
     return sim_fail(error, SIM_UNSUPPORTED, by_offers ? "%s: offers' nodes_max together are too few for the demand"
@@ -292,12 +292,12 @@ static enum sim_status refuse_mix(const struct plan *plan, struct sim_error *err
 
 /* ---- sensitivity: the plan anew at each assumption's ends */
 
-static double cost_now(struct plan *plan)
+static double cost_now(struct procurement *plan)
 {
-    struct plan_mix *mix = calloc(1, sizeof *mix);
+    struct procurement_mix *mix = calloc(1, sizeof *mix);
     SIM_ASSERT(mix != NULL, "no memory for a mix");
-    plan_prepare(plan);
-    plan_search(plan, -1, &plan->limits, PLAN_GOAL_COST, mix);
+    procurement_prepare(plan);
+    procurement_search(plan, -1, &plan->limits, PLAN_GOAL_COST, mix);
     double cost = mix->found ? mix->cost : NAN;
     free(mix);
     return cost;
@@ -305,22 +305,22 @@ static double cost_now(struct plan *plan)
 
 static int by_swing(const void *a, const void *b)
 {
-    const struct plan_swing *x = a, *y = b;
+    const struct procurement_swing *x = a, *y = b;
     double p = isnan(x->cost_low) || isnan(x->cost_high) ? INFINITY : fabs(x->cost_high - x->cost_low);
     double q = isnan(y->cost_low) || isnan(y->cost_high) ? INFINITY : fabs(y->cost_high - y->cost_low);
     return p != q ? (p > q ? -1 : 1) : strcmp(x->key, y->key);
 }
 
-static void find_swings(struct plan *plan)
+static void find_swings(struct procurement *plan)
 {
     for (size_t i = 0; i < plan->value_count; i++) {
-        struct plan_value *value = &plan->values[i];
+        struct procurement_value *value = &plan->values[i];
         double nominal = value->value;
         if ((int)i == plan->years && !value->given_range) {
             continue; /* a choice, not an assumption */
         }
-        struct plan_swing *swing = &plan->swings[plan->swing_count++];
-        *swing = (struct plan_swing){ .low = value->low, .high = value->high, .given_range = value->given_range };
+        struct procurement_swing *swing = &plan->swings[plan->swing_count++];
+        *swing = (struct procurement_swing){ .low = value->low, .high = value->high, .given_range = value->given_range };
         snprintf(swing->key, sizeof swing->key, "%s", value->key);
         value->value = value->low;
         swing->cost_low = cost_now(plan);
@@ -340,8 +340,8 @@ static void find_swings(struct plan *plan)
         if (count == 0) {
             continue;
         }
-        struct plan_swing *swing = &plan->swings[plan->swing_count++];
-        *swing = (struct plan_swing){ .low = low / count, .high = high / count, .given_range = true };
+        struct procurement_swing *swing = &plan->swings[plan->swing_count++];
+        *swing = (struct procurement_swing){ .low = low / count, .high = high / count, .given_range = true };
         snprintf(swing->key, sizeof swing->key, "predicted speed on %s", plan->offers[o].name);
         plan->rate_factor[o] = swing->low;
         swing->cost_low = cost_now(plan);
@@ -349,23 +349,23 @@ static void find_swings(struct plan *plan)
         swing->cost_high = cost_now(plan);
         plan->rate_factor[o] = 1;
     }
-    plan_prepare(plan);
+    procurement_prepare(plan);
     qsort(plan->swings, plan->swing_count, sizeof plan->swings[0], by_swing);
 }
 
 /* ---- break-even: the price of one offer over that of the first at which the whole demand costs the same on either */
 
 /* GPUs of this offer alone for the whole demand, without rounding, and the mean kW they draw. sample < 0: at the predicted speed. */
-static bool alone_need(const struct plan *plan, size_t o, int sample, double *gpus, double *board_kw)
+static bool alone_need(const struct procurement *plan, size_t o, int sample, double *gpus, double *board_kw)
 {
     *gpus = *board_kw = 0;
     for (size_t m = 0; m < plan->model_count; m++) {
         if (plan->chosen[m][o] == SIZE_MAX) {
             return false;
         }
-        const struct plan_job *job = &plan->jobs[m][o][plan->chosen[m][o]];
+        const struct procurement_job *job = &plan->jobs[m][o][plan->chosen[m][o]];
         double factor = sample >= 0 && job->rate_samples != NULL ? job->rate_samples[sample] : 1;
-        double jobs = plan_demand_of(plan, &plan->models[m], plan_last_year(plan)) / (job->examples_per_day * factor);
+        double jobs = procurement_demand_of(plan, &plan->models[m], procurement_last_year(plan)) / (job->examples_per_day * factor);
         *gpus += jobs * job->gpus;
         *board_kw += jobs * job->gpus * job->watts * 1e-3;
     }
@@ -373,26 +373,26 @@ static bool alone_need(const struct plan *plan, size_t o, int sample, double *gp
 }
 
 /* Money for a unit of price (a node bought, or a GPU hour leased) and what is spent beside the price. */
-static void spent_of(const struct plan *plan, size_t o, double gpus, double board_kw, double *units, double *beside)
+static void spent_of(const struct procurement *plan, size_t o, double gpus, double board_kw, double *units, double *beside)
 {
-    const struct plan_offer *offer = &plan->offers[o];
-    double years = plan_number(plan, plan->years, 1), hours = years * HOURS_PER_YEAR, spare = 1 + plan_number(plan, plan->spare_share, 0);
+    const struct procurement_offer *offer = &plan->offers[o];
+    double years = procurement_number(plan, plan->years, 1), hours = years * HOURS_PER_YEAR, spare = 1 + procurement_number(plan, plan->spare_share, 0);
     double nodes = gpus * spare / offer->gpus_per_node;
     double boards = offer->gpus_per_node * reckon_device_chip(offer->open)->power_board_limit * 1e-3;
-    double host_kw = nodes * fmax(plan_number(plan, offer->node_kw, 0) - boards, 0);
-    double per_rack = fmin(plan_number(plan, plan->rack_slots, 1), floor(plan_number(plan, plan->rack_kw, 1) / plan_number(plan, offer->node_kw, 1)));
+    double host_kw = nodes * fmax(procurement_number(plan, offer->node_kw, 0) - boards, 0);
+    double per_rack = fmin(procurement_number(plan, plan->rack_slots, 1), floor(procurement_number(plan, plan->rack_kw, 1) / procurement_number(plan, offer->node_kw, 1)));
     *units = offer->node_price >= 0 ? nodes : nodes * offer->gpus_per_node * hours;
-    *beside = (host_kw + board_kw) * plan_number(plan, plan->pue, 1) * hours * plan_number(plan, plan->power_price, 0) +
-              nodes * plan_number(plan, offer->opex_per_node_year, 0) * years + nodes / fmax(per_rack, 1) * plan_number(plan, plan->rack_price, 0);
+    *beside = (host_kw + board_kw) * procurement_number(plan, plan->pue, 1) * hours * procurement_number(plan, plan->power_price, 0) +
+              nodes * procurement_number(plan, offer->opex_per_node_year, 0) * years + nodes / fmax(per_rack, 1) * procurement_number(plan, plan->rack_price, 0);
 }
 
-static double price_of(const struct plan *plan, size_t o)
+static double price_of(const struct procurement *plan, size_t o)
 {
-    const struct plan_offer *offer = &plan->offers[o];
-    return plan_number(plan, offer->node_price >= 0 ? offer->node_price : offer->gpu_hour_price, NAN);
+    const struct procurement_offer *offer = &plan->offers[o];
+    return procurement_number(plan, offer->node_price >= 0 ? offer->node_price : offer->gpu_hour_price, NAN);
 }
 
-static double ratio_at(const struct plan *plan, size_t o, int sample)
+static double ratio_at(const struct procurement *plan, size_t o, int sample)
 {
     double gpus[2], kw[2], units[2], beside[2];
     if (!alone_need(plan, 0, sample, &gpus[0], &kw[0]) || !alone_need(plan, o, sample, &gpus[1], &kw[1])) {
@@ -409,9 +409,9 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void find_break_even(struct plan *plan, size_t o)
+static void find_break_even(struct procurement *plan, size_t o)
 {
-    struct plan_break_even *even = &plan->break_even[o];
+    struct procurement_break_even *even = &plan->break_even[o];
     double kw = 0;
     bool same_kind = (plan->offers[o].node_price >= 0) == (plan->offers[0].node_price >= 0);
     for (size_t m = 0; m < plan->model_count; m++) {
@@ -449,13 +449,13 @@ static void find_break_even(struct plan *plan, size_t o)
     }
 }
 
-enum sim_status plan_solve(struct reckon *reckon, struct plan *plan, struct sim_error *error)
+enum sim_status procurement_solve(struct reckon *reckon, struct procurement *plan, struct sim_error *error)
 {
     enum sim_status status = predict_all(reckon, plan, error);
     if (status != SIM_OK) {
         return status;
     }
-    plan_prepare(plan);
+    procurement_prepare(plan);
     for (size_t m = 0; m < plan->model_count; m++) {
         bool any = false;
         for (size_t o = 0; o < plan->offer_count; o++) {
@@ -465,12 +465,12 @@ enum sim_status plan_solve(struct reckon *reckon, struct plan *plan, struct sim_
             return refuse_model(plan, m, error);
         }
     }
-    plan_search(plan, -1, &plan->limits, PLAN_GOAL_COST, &plan->mix);
+    procurement_search(plan, -1, &plan->limits, PLAN_GOAL_COST, &plan->mix);
     if (!plan->mix.found) {
         return refuse_mix(plan, error);
     }
     for (size_t o = 0; o < plan->offer_count; o++) {
-        plan_search(plan, (int)o, &plan->limits, PLAN_GOAL_COST, &plan->alone[o]);
+        procurement_search(plan, (int)o, &plan->limits, PLAN_GOAL_COST, &plan->alone[o]);
         find_break_even(plan, o);
     }
     find_headroom(plan);
@@ -478,7 +478,7 @@ enum sim_status plan_solve(struct reckon *reckon, struct plan *plan, struct sim_
     return SIM_OK;
 }
 
-size_t plan_device_count(const struct plan *plan)
+size_t procurement_device_count(const struct procurement *plan)
 {
     size_t count = 0;
     for (size_t o = 0; o < plan->offer_count; o++) {
@@ -491,7 +491,7 @@ size_t plan_device_count(const struct plan *plan)
     return count;
 }
 
-const struct chip_profile *plan_chip(const struct plan *plan, size_t index)
+const struct chip_profile *procurement_chip(const struct procurement *plan, size_t index)
 {
     for (size_t o = 0; o < plan->offer_count; o++) {
         bool seen = false;

@@ -1,23 +1,23 @@
 /* reckon plan: what to buy or lease for a demand. A demand (docs/schemas/demand) names models with examples a day or a time to
  * train, offers with prices, the site and its limits; each model is priced by the simulator on each offer, and a small integer
  * search finds the mix of offers that meets the demand at least cost. No price is built in. */
-#ifndef STUDIES_PLAN_H
-#define STUDIES_PLAN_H
+#ifndef STUDIES_PROCUREMENT_H
+#define STUDIES_PROCUREMENT_H
 #include "sim/reckon.h"
 
-struct plan; /* opaque */
+struct procurement; /* opaque */
 
 /* Errors: SIM_BAD_FILE, SIM_BAD_ARGUMENT with file, line and key: unknown or missing keys, values out of range, a price missing. */
-enum sim_status plan_read(const char *path, struct plan **out, struct sim_error *error);
-void plan_free(struct plan *plan); /* NULL is allowed */
+enum sim_status procurement_read(const char *path, struct procurement **out, struct sim_error *error);
+void procurement_free(struct procurement *plan); /* NULL is allowed */
 
 /* Price every model on every offer and find the mix. Errors: as reckon_predict; SIM_UNSUPPORTED when no mix meets the demand:
  * names the model that no offer can run, or the limit and the least that would be needed. O(models x offers x GPU counts) predictions. */
-enum sim_status plan_solve(struct reckon *reckon, struct plan *plan, struct sim_error *error);
+enum sim_status procurement_solve(struct reckon *reckon, struct procurement *plan, struct sim_error *error);
 
-/* After plan_solve: "reckon.procurement/1" (docs/schemas). */
-struct json *plan_json(const struct plan *plan);
-size_t plan_device_count(const struct plan *plan); /* distinct devices of the offers */
-const struct chip_profile *plan_chip(const struct plan *plan, size_t index);
+/* After procurement_solve: "reckon.procurement/1" (docs/schemas). */
+struct json *procurement_json(const struct procurement *plan);
+size_t procurement_device_count(const struct procurement *plan); /* distinct devices of the offers */
+const struct chip_profile *procurement_chip(const struct procurement *plan, size_t index);
 
 #endif

@@ -1,4 +1,4 @@
-#include "studies/plan_internal.h"
+#include "studies/procurement_internal.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 struct reader {
-    struct plan *plan;
+    struct procurement *plan;
     struct sim_error *error;
     enum sim_status status; /* of the first error; later ones are not looked for */
 };
@@ -87,7 +87,7 @@ static int take_value(struct reader *reader, const struct json *object, const ch
 {
     static const char *const keys[] = { "value", "low", "high", "source", NULL };
     const struct json *value = object != NULL ? json_get(object, key) : NULL;
-    struct plan *plan = reader->plan;
+    struct procurement *plan = reader->plan;
     if (value == NULL) {
         if (needed) {
             refuse(reader, object, "%s: \"%s\" is missing: a number of %g to %g, or {value, low, high, source}", what, key, min, max);
@@ -98,7 +98,7 @@ static int take_value(struct reader *reader, const struct json *object, const ch
         refuse(reader, value, "more than %d numbers in a demand", PLAN_VALUES_MAX);
         return -1;
     }
-    struct plan_value *out = &plan->values[plan->value_count];
+    struct procurement_value *out = &plan->values[plan->value_count];
     memset(out, 0, sizeof *out);
     snprintf(out->key, sizeof out->key, "%s.%s", what, key);
     out->known = true;
@@ -160,7 +160,7 @@ static void find_file(struct reader *reader, const struct json *where, const cha
     }
 }
 
-static void read_settings(struct reader *reader, const struct json *list, struct plan_model *model)
+static void read_settings(struct reader *reader, const struct json *list, struct procurement_model *model)
 {
     for (size_t i = 0; list != NULL && reader->status == SIM_OK && i < json_count(list); i++) {
         const struct json *text = json_at(list, i);
@@ -175,7 +175,7 @@ static void read_settings(struct reader *reader, const struct json *list, struct
     }
 }
 
-static void read_counts(struct reader *reader, const struct json *object, struct plan_model *model)
+static void read_counts(struct reader *reader, const struct json *object, struct procurement_model *model)
 {
     const struct json *list = json_get(object, "gpus");
     if (list == NULL || json_kind_of(list) != JSON_ARRAY || json_count(list) == 0 || json_count(list) > PLAN_COUNTS_MAX) {
@@ -196,7 +196,7 @@ static void read_counts(struct reader *reader, const struct json *object, struct
 static void read_model(struct reader *reader, const struct json *object, size_t index)
 {
     static const char *const keys[] = { "name", "model", "set", "gpus", "examples_per_day", "examples", "days", "growth_per_year", NULL };
-    struct plan_model *model = &reader->plan->models[index];
+    struct procurement_model *model = &reader->plan->models[index];
     char what[80], file[512];
     check_keys(reader, object, keys, "models");
     if (reader->status != SIM_OK) {
@@ -230,7 +230,7 @@ static void read_offer(struct reader *reader, const struct json *object, size_t 
 {
     static const char *const keys[] = { "name",    "device",  "node", "gpus_per_node", "node_price", "gpu_hour_price",
                                         "node_kw", "nodes_max", "opex_per_node_year", NULL };
-    struct plan_offer *offer = &reader->plan->offers[index];
+    struct procurement_offer *offer = &reader->plan->offers[index];
     char what[80];
     check_keys(reader, object, keys, "offers");
     if (reader->status != SIM_OK) {
@@ -275,7 +275,7 @@ static void read_site(struct reader *reader, const struct json *root)
                                         "silent_mtbf_gpu_hours", "check_interval_hours", "check_share", "spare_share", NULL };
     static const char *const limit_keys[] = { "kw_max", "racks_max", "capital_max", "nodes_max", NULL };
     const struct json *site = json_get(root, "site"), *reliability = json_get(root, "reliability"), *limits = json_get(root, "constraints");
-    struct plan *plan = reader->plan;
+    struct procurement *plan = reader->plan;
     if (site == NULL || reliability == NULL) {
         refuse(reader, root, "\"%s\" is missing", site == NULL ? "site" : "reliability");
         return;
@@ -301,7 +301,7 @@ static void read_site(struct reader *reader, const struct json *root)
     plan->check_interval = take_value(reader, reliability, "check_interval_hours", "reliability", 0.001, 10000, plan->silent_mtbf >= 0);
     plan->check_share = take_value(reader, reliability, "check_share", "reliability", 0, 1, plan->silent_mtbf >= 0);
     plan->spare_share = take_value(reader, reliability, "spare_share", "reliability", 0, 1, false);
-    plan->limits = (struct plan_limits){ take_limit(reader, limits, "kw_max"), take_limit(reader, limits, "racks_max"),
+    plan->limits = (struct procurement_limits){ take_limit(reader, limits, "kw_max"), take_limit(reader, limits, "racks_max"),
                                          take_limit(reader, limits, "capital_max"), take_limit(reader, limits, "nodes_max") };
 }
 
@@ -309,7 +309,7 @@ static void read_head(struct reader *reader, const struct json *root)
 {
     static const char *const keys[] = { "schema", "name", "note", "currency", "example_prices", "years", "samples", "models", "offers",
                                         "site", "reliability", "constraints", NULL };
-    struct plan *plan = reader->plan;
+    struct procurement *plan = reader->plan;
     const struct json *schema = json_kind_of(root) == JSON_OBJECT ? json_get(root, "schema") : NULL;
     if (schema == NULL || json_kind_of(schema) != JSON_STRING || strcmp(json_string(schema), "reckon.demand/1") != 0) {
         refuse(reader, root, "\"schema\" must be \"reckon.demand/1\" (docs/schemas/demand.schema.json)");
@@ -360,7 +360,7 @@ static void read_lists(struct reader *reader, const struct json *root)
     }
 }
 
-enum sim_status plan_read(const char *path, struct plan **out, struct sim_error *error)
+enum sim_status procurement_read(const char *path, struct procurement **out, struct sim_error *error)
 {
     struct json *root = NULL;
     *out = NULL;
@@ -368,7 +368,7 @@ enum sim_status plan_read(const char *path, struct plan **out, struct sim_error 
     if (status != SIM_OK) {
         return status;
     }
-    struct plan *plan = calloc(1, sizeof *plan);
+    struct procurement *plan = calloc(1, sizeof *plan);
     SIM_ASSERT(plan != NULL, "no memory for a plan");
     struct reader reader = { .plan = plan, .error = error };
     snprintf(plan->path, sizeof plan->path, "%s", path);
@@ -381,7 +381,7 @@ enum sim_status plan_read(const char *path, struct plan **out, struct sim_error 
     }
     json_destroy(root);
     if (reader.status != SIM_OK) {
-        plan_free(plan);
+        procurement_free(plan);
         return reader.status;
     }
     for (size_t o = 0; o < PLAN_OFFERS_MAX; o++) {
@@ -391,12 +391,12 @@ enum sim_status plan_read(const char *path, struct plan **out, struct sim_error 
     return SIM_OK;
 }
 
-double plan_number(const struct plan *plan, int index, double otherwise)
+double procurement_number(const struct procurement *plan, int index, double otherwise)
 {
     return index >= 0 ? plan->values[index].value : otherwise;
 }
 
-void plan_free(struct plan *plan)
+void procurement_free(struct procurement *plan)
 {
     if (plan == NULL) {
         return;

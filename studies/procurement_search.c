@@ -1,7 +1,7 @@
 /* The mix of offers that meets the demand at least cost: how many jobs of each model run on each offer, by branch and bound over
  * the models. A bound is what is spent so far plus, of each model left, its cheapest way without rounding. Racks, spare nodes and
  * limits are counted where all models are placed. Splits of one model over offers are tried in steps of a fortieth of its jobs. */
-#include "studies/plan_internal.h"
+#include "studies/procurement_internal.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,54 +18,54 @@ struct way { /* to run one model */
 };
 
 struct search {
-    const struct plan *plan;
-    const struct plan_limits *limits;
-    enum plan_goal goal;
+    const struct procurement *plan;
+    const struct procurement_limits *limits;
+    enum procurement_goal goal;
     int only;
     struct way *ways[PLAN_MODELS_MAX];
     size_t way_count[PLAN_MODELS_MAX];
     double rest[PLAN_MODELS_MAX + 1]; /* least bound of this model and those behind it */
     size_t at[PLAN_MODELS_MAX];
-    struct plan_mix *best;
+    struct procurement_mix *best;
     double best_goal;
     size_t visits;
 };
 
-static double host_kw(const struct plan *plan, const struct plan_offer *offer)
+static double host_kw(const struct procurement *plan, const struct procurement_offer *offer)
 {
     double boards = offer->gpus_per_node * reckon_device_chip(offer->open)->power_board_limit * 1e-3;
-    return fmax(plan_number(plan, offer->node_kw, 0) - boards, 0);
+    return fmax(procurement_number(plan, offer->node_kw, 0) - boards, 0);
 }
 
 /* Money over the years for a node in use, by what it is spent on; watts: mean of its GPUs. */
-static void node_money(const struct plan *plan, const struct plan_offer *offer, double nodes, double gpu_kw, struct plan_mix *mix, size_t o)
+static void node_money(const struct procurement *plan, const struct procurement_offer *offer, double nodes, double gpu_kw, struct procurement_mix *mix, size_t o)
 {
-    double years = plan_number(plan, plan->years, 1), hours = years * HOURS_PER_YEAR;
-    mix->capital[o] = nodes * plan_number(plan, offer->node_price, 0);
-    mix->lease[o] = nodes * offer->gpus_per_node * plan_number(plan, offer->gpu_hour_price, 0) * hours;
-    mix->upkeep[o] = nodes * plan_number(plan, offer->opex_per_node_year, 0) * years;
-    mix->kw_mean[o] = (nodes * host_kw(plan, offer) + gpu_kw) * plan_number(plan, plan->pue, 1);
-    mix->kw_rated[o] = nodes * plan_number(plan, offer->node_kw, 0) * plan_number(plan, plan->pue, 1);
-    mix->energy[o] = mix->kw_mean[o] * hours * plan_number(plan, plan->power_price, 0);
+    double years = procurement_number(plan, plan->years, 1), hours = years * HOURS_PER_YEAR;
+    mix->capital[o] = nodes * procurement_number(plan, offer->node_price, 0);
+    mix->lease[o] = nodes * offer->gpus_per_node * procurement_number(plan, offer->gpu_hour_price, 0) * hours;
+    mix->upkeep[o] = nodes * procurement_number(plan, offer->opex_per_node_year, 0) * years;
+    mix->kw_mean[o] = (nodes * host_kw(plan, offer) + gpu_kw) * procurement_number(plan, plan->pue, 1);
+    mix->kw_rated[o] = nodes * procurement_number(plan, offer->node_kw, 0) * procurement_number(plan, plan->pue, 1);
+    mix->energy[o] = mix->kw_mean[o] * hours * procurement_number(plan, plan->power_price, 0);
 }
 
-static double nodes_per_rack(const struct plan *plan, const struct plan_offer *offer)
+static double nodes_per_rack(const struct procurement *plan, const struct procurement_offer *offer)
 {
-    return fmin(plan_number(plan, plan->rack_slots, 1), floor(plan_number(plan, plan->rack_kw, 1) / plan_number(plan, offer->node_kw, 1)));
+    return fmin(procurement_number(plan, plan->rack_slots, 1), floor(procurement_number(plan, plan->rack_kw, 1) / procurement_number(plan, offer->node_kw, 1)));
 }
 
 /* What a set of jobs needs and costs: whole nodes (jobs smaller than a node share one), spares, racks. */
-static void settle(const struct plan *plan, struct plan_mix *mix)
+static void settle(const struct procurement *plan, struct procurement_mix *mix)
 {
     mix->cost = 0;
     for (size_t o = 0; o < plan->offer_count; o++) {
-        const struct plan_offer *offer = &plan->offers[o];
+        const struct procurement_offer *offer = &plan->offers[o];
         double whole = 0, parts = 0, gpu_kw = 0;
         for (size_t m = 0; m < plan->model_count; m++) {
             if (mix->jobs[m][o] <= 0) {
                 continue;
             }
-            const struct plan_job *job = &plan->jobs[m][o][plan->chosen[m][o]];
+            const struct procurement_job *job = &plan->jobs[m][o][plan->chosen[m][o]];
             bool shares = job->gpus < offer->gpus_per_node && offer->gpus_per_node % job->gpus == 0;
             if (shares) {
                 parts += mix->jobs[m][o] * job->gpus;
@@ -75,12 +75,12 @@ static void settle(const struct plan *plan, struct plan_mix *mix)
             gpu_kw += mix->jobs[m][o] * job->gpus * job->watts * 1e-3;
         }
         double nodes = whole + fmax(ceil(parts / offer->gpus_per_node - 1e-9), 0);
-        nodes = fmax(ceil(nodes * (1 + plan_number(plan, plan->spare_share, 0)) - 1e-9), 0) + 0.0;
+        nodes = fmax(ceil(nodes * (1 + procurement_number(plan, plan->spare_share, 0)) - 1e-9), 0) + 0.0;
         mix->nodes[o] = nodes;
         node_money(plan, offer, nodes, gpu_kw, mix, o);
         double per_rack = nodes_per_rack(plan, offer);
         mix->racks[o] = nodes > 0 ? ceil(nodes / per_rack) : 0;
-        mix->rack_cost[o] = mix->racks[o] * plan_number(plan, plan->rack_price, 0);
+        mix->rack_cost[o] = mix->racks[o] * procurement_number(plan, plan->rack_price, 0);
         mix->cost += mix->capital[o] + mix->lease[o] + mix->upkeep[o] + mix->energy[o] + mix->rack_cost[o];
     }
 }
@@ -94,7 +94,7 @@ static double sum_of(const double *values, size_t count)
     return sum;
 }
 
-double plan_goal_of(const struct plan_mix *mix, enum plan_goal goal)
+double procurement_goal_of(const struct procurement_mix *mix, enum procurement_goal goal)
 {
     switch (goal) {
     case PLAN_GOAL_KW: return sum_of(mix->kw_rated, PLAN_OFFERS_MAX);
@@ -105,46 +105,46 @@ double plan_goal_of(const struct plan_mix *mix, enum plan_goal goal)
     }
 }
 
-static bool within(const struct search *search, const struct plan_mix *mix)
+static bool within(const struct search *search, const struct procurement_mix *mix)
 {
-    const struct plan_limits *limits = search->limits;
+    const struct procurement_limits *limits = search->limits;
     for (size_t o = 0; o < search->plan->offer_count; o++) {
         if (mix->nodes[o] > search->plan->offers[o].nodes_max) {
             return false;
         }
     }
-    return limits == NULL || (plan_goal_of(mix, PLAN_GOAL_KW) <= limits->kw && plan_goal_of(mix, PLAN_GOAL_RACKS) <= limits->racks &&
-                              plan_goal_of(mix, PLAN_GOAL_CAPITAL) <= limits->capital && plan_goal_of(mix, PLAN_GOAL_NODES) <= limits->nodes);
+    return limits == NULL || (procurement_goal_of(mix, PLAN_GOAL_KW) <= limits->kw && procurement_goal_of(mix, PLAN_GOAL_RACKS) <= limits->racks &&
+                              procurement_goal_of(mix, PLAN_GOAL_CAPITAL) <= limits->capital && procurement_goal_of(mix, PLAN_GOAL_NODES) <= limits->nodes);
 }
 
 /* Goal of one job without rounding: its share of nodes, racks and spares. */
 static double job_bound(const struct search *search, size_t m, size_t o)
 {
-    const struct plan *plan = search->plan;
-    const struct plan_offer *offer = &plan->offers[o];
-    const struct plan_job *job = &plan->jobs[m][o][plan->chosen[m][o]];
+    const struct procurement *plan = search->plan;
+    const struct procurement_offer *offer = &plan->offers[o];
+    const struct procurement_job *job = &plan->jobs[m][o][plan->chosen[m][o]];
     bool shares = job->gpus < offer->gpus_per_node && offer->gpus_per_node % job->gpus == 0;
     double nodes = shares ? (double)job->gpus / offer->gpus_per_node : ceil((double)job->gpus / offer->gpus_per_node);
-    nodes *= 1 + plan_number(plan, plan->spare_share, 0);
-    struct plan_mix mix = { 0 };
+    nodes *= 1 + procurement_number(plan, plan->spare_share, 0);
+    struct procurement_mix mix = { 0 };
     node_money(plan, offer, nodes, job->gpus * job->watts * 1e-3, &mix, o);
     mix.nodes[o] = nodes;
     mix.racks[o] = nodes / nodes_per_rack(plan, offer);
-    mix.rack_cost[o] = mix.racks[o] * plan_number(plan, plan->rack_price, 0);
+    mix.rack_cost[o] = mix.racks[o] * procurement_number(plan, plan->rack_price, 0);
     mix.cost = mix.capital[o] + mix.lease[o] + mix.upkeep[o] + mix.energy[o] + mix.rack_cost[o];
-    return plan_goal_of(&mix, search->goal);
+    return procurement_goal_of(&mix, search->goal);
 }
 
-double plan_last_year(const struct plan *plan)
+double procurement_last_year(const struct procurement *plan)
 {
-    return fmax(ceil(plan_number(plan, plan->years, 1)) - 1, 0);
+    return fmax(ceil(procurement_number(plan, plan->years, 1)) - 1, 0);
 }
 
-double plan_demand_of(const struct plan *plan, const struct plan_model *model, double year)
+double procurement_demand_of(const struct procurement *plan, const struct procurement_model *model, double year)
 {
-    double first = model->one_job ? plan_number(plan, model->examples, 0) / plan_number(plan, model->days, 1)
-                                  : plan_number(plan, model->examples_per_day, 0);
-    return first * pow(1 + plan_number(plan, model->growth, 0), year);
+    double first = model->one_job ? procurement_number(plan, model->examples, 0) / procurement_number(plan, model->days, 1)
+                                  : procurement_number(plan, model->examples_per_day, 0);
+    return first * pow(1 + procurement_number(plan, model->growth, 0), year);
 }
 
 static int by_bound(const void *a, const void *b)
@@ -178,7 +178,7 @@ static void add_way(struct search *search, size_t m, const double jobs[PLAN_OFFE
 /* Every split of what is left of the demand over offers o and behind. */
 static void split(struct search *search, size_t m, size_t o, double left, double step_share, double jobs[PLAN_OFFERS_MAX])
 {
-    const struct plan *plan = search->plan;
+    const struct procurement *plan = search->plan;
     if (left <= 0) {
         add_way(search, m, jobs);
         return;
@@ -203,9 +203,9 @@ static void split(struct search *search, size_t m, size_t o, double left, double
 
 static void list_ways(struct search *search, size_t m)
 {
-    const struct plan *plan = search->plan;
-    const struct plan_model *model = &plan->models[m];
-    double jobs[PLAN_OFFERS_MAX] = { 0 }, demand = plan_demand_of(plan, model, plan_last_year(plan));
+    const struct procurement *plan = search->plan;
+    const struct procurement_model *model = &plan->models[m];
+    double jobs[PLAN_OFFERS_MAX] = { 0 }, demand = procurement_demand_of(plan, model, procurement_last_year(plan));
     search->ways[m] = malloc(WAYS_MAX * sizeof(struct way));
     SIM_ASSERT(search->ways[m] != NULL, "no memory for the ways to run a model");
     if (model->one_job) {
@@ -222,16 +222,16 @@ static void list_ways(struct search *search, size_t m)
     qsort(search->ways[m], search->way_count[m], sizeof(struct way), by_bound);
 }
 
-static void place(struct search *search, size_t m, struct plan_mix *mix, double spent)
+static void place(struct search *search, size_t m, struct procurement_mix *mix, double spent)
 {
-    const struct plan *plan = search->plan;
+    const struct procurement *plan = search->plan;
     if (search->visits++ > VISITS_MAX) {
         search->best->cut = true;
         return;
     }
     if (m == plan->model_count) {
         settle(plan, mix);
-        double goal = plan_goal_of(mix, search->goal);
+        double goal = procurement_goal_of(mix, search->goal);
         if (within(search, mix) && goal < search->best_goal) {
             bool cut = search->best->cut;
             *search->best = *mix;
@@ -252,10 +252,10 @@ static void place(struct search *search, size_t m, struct plan_mix *mix, double 
     memset(mix->jobs[m], 0, sizeof mix->jobs[m]);
 }
 
-void plan_search(const struct plan *plan, int only, const struct plan_limits *limits, enum plan_goal goal, struct plan_mix *mix)
+void procurement_search(const struct procurement *plan, int only, const struct procurement_limits *limits, enum procurement_goal goal, struct procurement_mix *mix)
 {
     struct search search = { .plan = plan, .limits = limits, .goal = goal, .only = only, .best = mix, .best_goal = INFINITY };
-    struct plan_mix trial;
+    struct procurement_mix trial;
     memset(mix, 0, sizeof *mix);
     memset(&trial, 0, sizeof trial);
     for (size_t m = 0; m < plan->model_count; m++) {
@@ -272,21 +272,21 @@ void plan_search(const struct plan *plan, int only, const struct plan_limits *li
 
 /* Goodputs anew, and of each model and offer the job size that costs least for an example; of one_job models the least size
  * that is fast enough. Racks that hold no node leave an offer without jobs. */
-void plan_prepare(struct plan *plan)
+void procurement_prepare(struct procurement *plan)
 {
     struct search search = { .plan = plan, .goal = PLAN_GOAL_COST, .only = -1 };
     for (size_t m = 0; m < plan->model_count; m++) {
-        const struct plan_model *model = &plan->models[m];
-        double demand = plan_demand_of(plan, model, plan_last_year(plan));
+        const struct procurement_model *model = &plan->models[m];
+        double demand = procurement_demand_of(plan, model, procurement_last_year(plan));
         for (size_t o = 0; o < plan->offer_count; o++) {
             double best = INFINITY;
             size_t taken = NO_COUNT;
             for (size_t c = 0; c < model->count_count && nodes_per_rack(plan, &plan->offers[o]) >= 1; c++) {
-                struct plan_job *job = &plan->jobs[m][o][c];
+                struct procurement_job *job = &plan->jobs[m][o][c];
                 if (!job->possible) {
                     continue;
                 }
-                plan_goodput(plan, &plan->offers[o], job);
+                procurement_goodput(plan, &plan->offers[o], job);
                 job->examples_per_day = job->examples_per_s * plan->rate_factor[o] * 86400 * job->goodput;
                 if (!(job->examples_per_day > 0) || (model->one_job && job->examples_per_day < demand)) {
                     continue;
