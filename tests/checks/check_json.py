@@ -26,7 +26,7 @@ COMMANDS = [
     "atomics scatter/histogram n=10000 --over addresses=1:1000:3 --device mi350x,b200 --fix privatise --json",
     "gemm 8192 3456 512 --dtype tf32 --device mi350x,b200 --json",
     "gemm 300 64 128 --dtype bf16 --grouped 100,200 --all --estimate --device h200 --json",
-    "predict {trace} --device mi350x,b200,h200 --json",
+    "predict {trace} --device mi350x,b200,h200 --force --json",
     "predict tests/fixtures/models/tiny.json --device h200 --json",
     "predict tests/fixtures/models/tiny.json --device h200,mi350x --html {scratch}.html --json", # with its timeline
     "validate calib/data/h200/launch.csv --device h200 --json",
@@ -99,6 +99,7 @@ class Check:
         for path in sorted(glob.glob(os.path.join(self.root, "devices", "**", "*.json"), recursive=True)
                            + glob.glob(os.path.join(self.root, "calib", "fits", "*.json"))
                            + glob.glob(os.path.join(self.root, "workloads", "models", "*.json"))
+                           + glob.glob(os.path.join(self.root, "studies", "examples", "*.json"))
                            + glob.glob(os.path.join(self.root, "tests", "fixtures", "plans", "*.json"))
                            + glob.glob(os.path.join(self.root, "tests", "fixtures", "demands", "*.json"))
                            + glob.glob(os.path.join(self.root, "reports", "examples", "*.demand.json"))):

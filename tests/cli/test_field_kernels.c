@@ -92,7 +92,7 @@ Test(field_kernels, unpublished_atomic_values_are_named)
 
 /* H10, meta-pytorch/torchrec#2365: 1,000 rows, 4 tables, batch 1,024, pooling 10: flat from 16 to 1,024 floats, 0.29 to 0.32 ms
  * with the module's call. Beside such a call, of at least 0.27 ms, the device's part moves it by less than a tenth. */
-#define H10 "tbe/forward B=1024 T=4 L=10 rows=1000 D="
+#define H10 "tbe/forward code=library B=1024 T=4 L=10 rows=1000 D="
 Test(field_kernels, h10_a_small_lookup_does_not_show_its_width)
 {
     static const char *const devices[] = { "mi350x", "b200" };

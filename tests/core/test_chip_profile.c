@@ -373,7 +373,7 @@ Test(data_path, an_unknown_device_lists_the_known_and_takes_no_near_one)
         struct sim_error error = { 0 };
         cr_expect(eq(int, data_path_find("devices", "device", near[i], path, &error), SIM_UNKNOWN_NAME), "%s",
                   near[i]);
-        cr_expect(strstr(error.text, "known are b200, ") != NULL && strstr(error.text, "mi350x") != NULL,
+        cr_expect(strstr(error.text, "known are a100, ") != NULL && strstr(error.text, "mi350x") != NULL,
                   "%s", error.text);
     }
 }
