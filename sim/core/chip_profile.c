@@ -233,7 +233,7 @@ static void read_number(struct reader *reader, const struct json *object, enum c
                        "value, unit, low, high, kind, source")) {
         return;
     }
-    double value;
+    double value = NAN;
     bool has_value = read_number_child(reader, object, row, "value", &value);
     const struct json *unit = json_get(object, "unit");
     if (unit == NULL || json_kind_of(unit) != JSON_STRING) {
