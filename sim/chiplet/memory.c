@@ -145,13 +145,16 @@ static inline void hbm_drain_writes(struct package *package, struct hbm_channel 
     channel->write_activations = 0;
 }
 
-/* Queue a write-back; the controller lets reads pass and drains the queue in batches. `lone`: a line written in part, or whose
- * DRAM row has no other line here; each of its access units opens the row for itself (measured, calib/data/h200/counters.csv: a
- * random 128 B line costs twice a random sector, 13 and 6.5 ns, and random sectors of 64 MiB, nearly all of it in the cache, no
- * less); units that leave in company come for the bus time. */
-static inline void hbm_write(struct package *package, uint32_t index, uint32_t groups, bool lone)
+/* Queue a write-back; the controller lets reads pass and drains the queue in batches. A line written in part, or whose DRAM row
+ * has no other line here nor had one written of late, opens the row for each of its access units (measured,
+ * calib/data/h200/counters.csv: a random 128 B line costs twice a random sector, 13 and 6.5 ns, and random sectors of 64 MiB, nearly
+ * all of it in the cache, no less); units that leave in company come for the bus time. */
+static inline void hbm_write(struct package *package, uint32_t index, uint32_t row, uint32_t groups, enum write_company company)
 {
     struct hbm_channel *channel = &package->hbm[index];
+    uint32_t *latest = &channel->written[package_written_slot(row)];
+    bool lone = company == WRITE_ALONE || (company == WRITE_UNKNOWN && *latest != row + 1);
+    *latest = row + 1;
     channel->write_groups += groups;
     channel->write_activations += lone ? groups : 0;
     package->traffic.hbm_write_bytes += (uint64_t)groups * package->hbm_access_sectors << package->sector_shift;
@@ -183,14 +186,13 @@ static void mall_evict(struct package *package, const struct line_place *place, 
         uint32_t mate = channel_line ^ (2u << package->lines_per_block_shift);
         uint32_t tag = fast_quotient(package->mall_set_divisor, mate);
         uint32_t set = fast_remainder(package->mall_set_divisor, mate, tag);
-        hbm_write(package, place->channel, groups,
-                  TAGS_DIRTY(entry) != package->whole_line ||
-                      tags_way(&package->mall[place->channel * package->mall_sets + set], tag) < 0);
+        hbm_write(package, place->channel, fast_quotient(package->row_divisor, channel_line), groups,
+                  package_write_company(package, entry, &package->mall[place->channel * package->mall_sets + set], tag));
     }
 }
 
 /* Sectors `mask` arrive dirty at the memory side. */
-static void memory_write(struct package *package, const struct line_place *place, uint32_t mask, bool lone, bool timed)
+static void memory_write(struct package *package, const struct line_place *place, uint32_t mask, enum write_company company, bool timed)
 {
     if (package->has_mall) {
         struct tags_set *set = &package->mall[place->channel * package->mall_sets + place->mall_set];
@@ -206,7 +208,7 @@ static void memory_write(struct package *package, const struct line_place *place
             package->traffic.mall_bytes += (uint64_t)sector_count(mask) << package->sector_shift;
         }
     } else if (timed) {
-        hbm_write(package, place->channel, package_access_groups(package, mask), lone);
+        hbm_write(package, place->channel, place->row, package_access_groups(package, mask), company);
     }
 }
 
@@ -266,7 +268,7 @@ static void write_back(struct package *package, uint32_t global_slice, uint32_t 
     }
     uint32_t slice_line = t * package->sets + set;
     package_place_memory(package, &place, slice_line);
-    bool lone = false;
+    enum write_company company = WRITE_IN_COMPANY;
     if (timed && !package->has_mall) {
         /* in company: a whole line, with another line of the same DRAM row, from another part of memory: there while memory is
          * written in order, and hardly ever when lines are touched at random */
@@ -274,10 +276,9 @@ static void write_back(struct package *package, uint32_t global_slice, uint32_t 
         uint32_t mate_t = fast_quotient(package->set_divisor, mate);
         uint32_t mate_tag = package->is_private ? mate_t : mate_t | (TAGS_TAG(entry) >> TAG_HOME_SHIFT) << TAG_HOME_SHIFT;
         uint32_t mate_set = fast_remainder(package->set_divisor, mate, mate_t);
-        lone = TAGS_DIRTY(entry) != package->whole_line ||
-               tags_way(&package->l2[(size_t)global_slice * package->sets + mate_set], mate_tag) < 0;
+        company = package_write_company(package, entry, &package->l2[(size_t)global_slice * package->sets + mate_set], mate_tag);
     }
-    memory_write(package, &place, TAGS_DIRTY(entry), lone, timed);
+    memory_write(package, &place, TAGS_DIRTY(entry), company, timed);
 }
 
 /* Give `place` an entry at recency `position`; a dirty victim goes to memory. */

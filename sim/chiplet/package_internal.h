@@ -13,6 +13,7 @@
 #define LINE_SECTORS_MAX 4
 #define PENDING_BITS 15
 #define HBM_OPEN_ROWS_MAX 64
+#define HBM_WRITTEN_ROWS 16
 
 /* Exact division and remainder of 32-bit numbers by a fixed divisor through one multiplication. */
 struct fast_divisor {
@@ -51,6 +52,7 @@ struct hbm_channel {
     uint32_t row[HBM_OPEN_ROWS_MAX];
     uint32_t write_groups;      /* access units waiting in the write queue */
     uint32_t write_activations; /* row activations that they will need */
+    uint32_t written[HBM_WRITTEN_ROWS]; /* rows written of late, by package_written_slot(): row + 1 */
 };
 
 struct package_traffic { /* counted while timed */
@@ -171,6 +173,12 @@ static inline void package_prefetch(const struct package *package, uint64_t line
     __builtin_prefetch(&channel->activate);
 }
 
+/* Place of a row among those of its channel that were written of late. */
+static inline uint32_t package_written_slot(uint32_t row)
+{
+    return (row * 2654435761u) >> 28;
+}
+
 static inline uint64_t package_mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -213,6 +221,18 @@ static inline uint32_t package_fetched_mask(const struct package *package, uint3
         return ((mask & 3u) != 0 ? 3u : 0) | ((mask & 12u) != 0 ? 12u : 0);
     }
     return mask;
+}
+
+/* Whether a dirty line goes to memory with others of its DRAM row. */
+enum write_company { WRITE_ALONE, WRITE_UNKNOWN /* the row's other line is gone: in company if it was written of late */, WRITE_IN_COMPANY };
+
+static inline enum write_company package_write_company(const struct package *package, uint32_t entry, const struct tags_set *mates,
+                                                       uint32_t mate_tag)
+{
+    if (TAGS_DIRTY(entry) != package->whole_line) {
+        return WRITE_ALONE;
+    }
+    return tags_way(mates, mate_tag) >= 0 ? WRITE_IN_COMPANY : WRITE_UNKNOWN;
 }
 
 void package_set_hash(struct package *package);

@@ -30,12 +30,14 @@ static sim_ticks hbm_read(struct reference *reference, uint32_t index, uint32_t 
     return (bus > start ? bus : start) + cost;
 }
 
-static void hbm_write(struct reference *reference, uint32_t index, uint32_t groups, bool lone)
+static void hbm_write(struct reference *reference, uint32_t index, uint32_t row, uint32_t groups, enum write_company company)
 {
     struct package *package = reference->package;
     struct hbm_channel *queue = &package->hbm[index];
     queue->write_groups += groups;
-    queue->write_activations += lone ? groups : 0;
+    uint32_t *latest = &queue->written[package_written_slot(row)];
+    queue->write_activations += company == WRITE_ALONE || (company == WRITE_UNKNOWN && *latest != row + 1) ? groups : 0;
+    *latest = row + 1;
     package->traffic.hbm_write_bytes += (uint64_t)groups * package->hbm_access_sectors << package->sector_shift;
     if (queue->write_groups < package->hbm_write_batch) {
         return;
@@ -91,17 +93,17 @@ static uint32_t *mall_entry(struct reference *reference, const struct line_place
         uint32_t channel_line = TAGS_TAG(victim) * package->mall_sets + place->mall_set;
         uint32_t mate = channel_line ^ (2u << package->lines_per_block_shift);
         const struct tags_set *mate_set = &package->mall[place->channel * package->mall_sets + mate % package->mall_sets];
-        hbm_write(reference, place->channel, groups,
-                  TAGS_DIRTY(victim) != package->whole_line || tags_way(mate_set, mate / package->mall_sets) < 0);
+        hbm_write(reference, place->channel, channel_line / package->lines_per_row, groups,
+                  package_write_company(package, victim, mate_set, mate / package->mall_sets));
     }
     return set->entry;
 }
 
-static void memory_write(struct reference *reference, const struct line_place *place, uint32_t mask, bool lone)
+static void memory_write(struct reference *reference, const struct line_place *place, uint32_t mask, enum write_company company)
 {
     struct package *package = reference->package;
     if (!package->has_mall) {
-        hbm_write(reference, place->channel, package_access_groups(package, mask), lone);
+        hbm_write(reference, place->channel, place->row, package_access_groups(package, mask), company);
         return;
     }
     *mall_entry(reference, place) |= mask << 4 | mask;
@@ -180,13 +182,12 @@ static void write_back(struct reference *reference, uint32_t slice, uint32_t set
     struct line_place place = { .slice = package->is_private ? local : (tag >> TAG_HOME_SHIFT) * package->slices_per_group + local };
     uint32_t slice_line = (tag - home_bits) * package->sets + set;
     package_place_memory(package, &place, slice_line);
-    bool lone = false;
+    enum write_company company = WRITE_IN_COMPANY;
     if (!package->has_mall) {
         uint32_t mate = slice_line ^ (2u << package->lines_per_block_shift);
-        lone = TAGS_DIRTY(entry) != package->whole_line ||
-               tags_way(l2_set(package, slice, mate % package->sets), mate / package->sets | home_bits) < 0;
+        company = package_write_company(package, entry, l2_set(package, slice, mate % package->sets), mate / package->sets | home_bits);
     }
-    memory_write(reference, &place, TAGS_DIRTY(entry), lone);
+    memory_write(reference, &place, TAGS_DIRTY(entry), company);
 }
 
 static uint32_t *l2_insert(struct reference *reference, uint32_t slice, const struct line_place *place, int position)
