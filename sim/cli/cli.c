@@ -1,4 +1,5 @@
 #include "sim/cli/cli.h"
+#include "sim/core/output_file.h"
 #include "reckon_version.h"
 #include <errno.h>
 #include <math.h>
@@ -82,11 +83,68 @@ size_t cli_choice(const struct cli_common *common, const char *option, const cha
     cli_usage_error(common, "%s '%s': must be one of %s", option, text, list);
 }
 
+const char *cli_output_name(struct cli_common *common, const char *option, const char *path)
+{
+    if (path[0] == '\0') {
+        cli_usage_error(common, "%s '': the name of a file is needed", option);
+    }
+    for (size_t i = 0; i < common->output_count; i++) {
+        if (strcmp(common->outputs[i].option, option) == 0) {
+            cli_usage_error(common, "%s '%s': given twice (%s before): one file is written", option, path, common->outputs[i].path);
+        }
+        if (strcmp(common->outputs[i].path, path) == 0) {
+            cli_usage_error(common, "%s '%s': %s writes there: give another file", option, path, common->outputs[i].option);
+        }
+    }
+    SIM_ASSERT(common->output_count < CLI_OUTPUTS_MAX, "more than %d files", CLI_OUTPUTS_MAX);
+    common->outputs[common->output_count].option = option;
+    common->outputs[common->output_count++].path = path;
+    return path;
+}
+
+const char *cli_output(struct cli_common *common, const char *option, const char *path)
+{
+    struct sim_error error = { 0 };
+    char named[32];
+    snprintf(named, sizeof named, "%s ", option);
+    cli_output_name(common, option, path);
+    if (output_file_check(named, path, &error) != SIM_OK) {
+        cli_usage_error(common, "%s", error.text);
+    }
+    return path;
+}
+
+void cli_check_setting(const struct cli_common *common, const char *const *settings, size_t count, const char *setting)
+{
+    size_t length = strcspn(setting, "=");
+    for (size_t i = 0; setting[length] == '=' && i < count; i++) {
+        if (strncmp(settings[i], setting, length + 1) == 0) {
+            cli_usage_error(common, "--set %.60s: %.*s is set already (%.60s): give it once", setting, (int)length, setting, settings[i]);
+        }
+    }
+}
+
+/* Is `fix` one of "fix=A+B"? */
+static bool has_fix(const char *fixes, const char *fix)
+{
+    size_t length = strlen(fix);
+    for (const char *at = strchr(fixes, '='); at != NULL; at = strchr(at, '+')) {
+        at++;
+        if (strncmp(at, fix, length) == 0 && (at[length] == '+' || at[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void cli_add_fix(const struct cli_common *common, char *fixes, size_t capacity, const char *fix)
 {
     size_t used = strlen(fixes);
     if (fix[0] == '\0' || strpbrk(fix, "+;=") != NULL || used + strlen(fix) + 5 > capacity) {
         cli_usage_error(common, "--fix '%.40s': the name of one fix is needed (reckon kernel --list names them)", fix);
+    }
+    if (has_fix(fixes, fix)) {
+        cli_usage_error(common, "--fix '%.40s': given twice: name it once", fix);
     }
     snprintf(fixes + used, capacity - used, "%s%s", used == 0 ? "fix=" : "+", fix);
 }
@@ -119,7 +177,7 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
         if (!common->has_html) {
             cli_usage_error(common, "--html: this command's answers have no page");
         }
-        common->html = argument;
+        common->html = cli_output(common, "--html", argument);
         return 0;
     case OPTION_JOBS:
         common->options.jobs = (uint32_t)cli_integer(common, "--jobs", argument, 1, 1024);

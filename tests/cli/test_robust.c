@@ -86,6 +86,49 @@ Test(robust, full_disk_leaves_the_old_file)
     cr_expect(eq(int, system(command), 0));
 }
 
+/* Before anything is computed: the missing parameter of the kernel would be found later. */
+Test(robust, a_file_that_cannot_be_written_is_said_first)
+{
+    expect(RECKON_PROGRAM " kernel launch/empty --device h200 --html /nonexistent/a.html", 1, "--html /nonexistent/a.html: No such file");
+    expect(RECKON_PROGRAM " kernel launch/empty --device h200 --html /tmp", 1, "--html /tmp: Is a directory");
+    expect(RECKON_PROGRAM " kernel launch/empty --device h200 --html ''", 1, "--html '': the name of a file is needed");
+    expect(RECKON_PROGRAM " predict nofile --device h200 --perfetto /nonexistent/a.json", 1, "--perfetto /nonexistent/a.json: No such file");
+    expect(RECKON_PROGRAM " sweep nofile --db x.db --csv /nonexistent/a.csv", 1, "--csv /nonexistent/a.csv: No such file");
+    expect(RECKON_PROGRAM " sweep nofile --db ''", 1, "--db '': the name of a file is needed");
+}
+
+/* The second would replace the first without a word. */
+Test(robust, two_outputs_do_not_share_a_file)
+{
+    expect(RECKON_PROGRAM " predict nofile --device h200 --html /tmp/reckon_same --perfetto /tmp/reckon_same", 1,
+           "--perfetto '/tmp/reckon_same': --html writes there");
+    expect(RECKON_PROGRAM " sweep nofile --db /tmp/reckon_same --csv /tmp/reckon_same", 1, "--csv '/tmp/reckon_same': --db writes there");
+    expect(RECKON_PROGRAM " compare a b --html /tmp/reckon_a --html /tmp/reckon_b", 1, "given twice (/tmp/reckon_a before)");
+}
+
+Test(robust, nothing_given_is_dropped)
+{
+    expect(RECKON_PROGRAM " compare " SOURCE_DIR "/tests/fixtures/answers/minimal_h200.json " SOURCE_DIR
+                          "/tests/fixtures/answers/minimal_mi350x.json --device h200",
+           1, "--device 'h200': the answers name their devices");
+    expect(RECKON_PROGRAM " predict tiny --device h200 --set batch=64 --set batch=128", 1,
+           "--set batch=128: batch is set already (batch=64): give it once");
+    expect(RECKON_PROGRAM " advise tiny --device h200 --set batch=64 --set batch=128", 1, "batch is set already (batch=64)");
+    expect(RECKON_PROGRAM " predict " FIELD "ok-minimal.json --device h200 --fix ''", 1, "--fix '': the name of a fix is needed");
+    expect(RECKON_PROGRAM " predict " FIELD "ok-minimal.json --device h200 --set fix=", 1, "--set fix '': the name of a fix is needed");
+    expect(RECKON_PROGRAM " advise " FIELD "ok-minimal.json --device h200 --fix ''", 1, "--fix '': the name of a fix is needed");
+    expect(RECKON_PROGRAM " kernel scatter/index_add n=200 D=64 rows=100 --fix privatise --fix privatise --device h200", 1,
+           "--fix 'privatise': given twice");
+    expect(RECKON_PROGRAM " predict " FIELD "ok-minimal.json --device h200 --set foo=1", 2, "skew, hot_share and fix set");
+}
+
+/* Not what it lacks. */
+Test(robust, another_kind_of_file_is_no_study)
+{
+    expect(RECKON_PROGRAM " sweep " SOURCE_DIR "/tests/fixtures/demands/tiny.json --db /tmp/reckon_no.db", 1,
+           "\"schema\" must be \"reckon.study/1\"");
+}
+
 Test(robust, closed_output_is_an_error)
 {
     expect(RECKON_PROGRAM " devices >/dev/full", 1, "cannot write standard output");
