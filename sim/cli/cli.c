@@ -213,6 +213,48 @@ static void keep_line(struct cli_common *common, int argc, char **argv)
     }
 }
 
+struct known {
+    const struct argp_option *option;
+    size_t count; /* of options that begin so; 1 when one is named whole */
+};
+
+/* Options of `argp` and its children by letter (length 0) or by the first letters of their name. */
+static void look_up(const struct argp *argp, const char *name, size_t length, int letter, struct known *known)
+{
+    for (const struct argp_option *o = argp->options; o != NULL && (o->name != NULL || o->key != 0); o++) {
+        bool hit = length == 0 ? o->key == letter : strncmp(o->name, name, length) == 0;
+        bool whole = hit && (length == 0 || o->name[length] == '\0');
+        known->option = hit && (whole || known->count == 0) ? o : known->option;
+        known->count = whole ? 1 : known->count + (hit ? 1 : 0);
+        if (whole) {
+            return;
+        }
+    }
+    for (const struct argp_child *child = argp->children; child != NULL && child->argp != NULL; child++) {
+        look_up(child->argp, name, length, letter, known);
+    }
+}
+
+/* The argument that argp stumbled on: it does not say. */
+static const char *culprit(const struct argp *argp, int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        bool is_long = strncmp(argv[i], "--", 2) == 0;
+        if (argv[i][0] != '-' || argv[i][1] == '\0') {
+            continue;
+        }
+        struct known known = { 0 };
+        size_t length = is_long ? strcspn(argv[i] + 2, "=") : 0;
+        look_up(argp, argv[i] + 2, length, argv[i][1], &known);
+        bool has_value = argv[i][2 + length] != '\0', takes_value = known.count == 1 && known.option->arg != NULL;
+        if (known.count != 1 || (has_value && !takes_value) || (takes_value && !has_value && i + 1 == argc)) {
+            return argv[i];
+        }
+        i += takes_value && !has_value ? 1 : 0;
+    }
+    return argv[argc - 1];
+}
+
 /* argp's own messages take two lines; one is the contract. Told to be silent, argp is silent about help too. */
 void cli_parse(const struct argp *argp, int argc, char **argv, struct cli_common *common, void *input)
 {
@@ -224,13 +266,10 @@ void cli_parse(const struct argp *argp, int argc, char **argv, struct cli_common
             exit(0);
         }
     }
-    int index = 1;
-    error_t failed = argp_parse(argp, argc, argv, ARGP_NO_ERRS, &index, input);
-    if (failed == 0) {
-        return;
+    if (argp_parse(argp, argc, argv, ARGP_NO_ERRS, NULL, input) != 0) {
+        cli_usage_error(common, "option '%s' is not known, lacks its value, or takes none (--help lists the options)",
+                        culprit(argp, argc, argv));
     }
-    cli_usage_error(common, "option '%s' is not known, or lacks its value (--help lists the options)",
-                    index > 1 && index <= argc ? argv[index - 1] : argv[argc - 1]);
 }
 
 void cli_common_finish(struct cli_common *common)

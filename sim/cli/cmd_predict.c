@@ -206,6 +206,23 @@ static enum sim_status rewrite_trace(struct arguments *arguments, struct reckon 
     return status;
 }
 
+/* Of a description, --batch and --gpus are settings too; and no host was traced. */
+static void refuse_twice(const struct arguments *arguments)
+{
+    char text[48];
+    if (arguments->request.batch > 0) {
+        snprintf(text, sizeof text, "batch=%g", arguments->request.batch);
+        cli_check_setting(&arguments->common, arguments->settings, arguments->setting_count, text);
+    }
+    if (arguments->request.gpus > 0) {
+        snprintf(text, sizeof text, "gpus=%u", (unsigned)arguments->request.gpus);
+        cli_check_setting(&arguments->common, arguments->settings, arguments->setting_count, text);
+    }
+    if (arguments->request.traced_host_times) {
+        cli_usage_error(&arguments->common, "--traced-host: '%s' is a model description, without traced times", arguments->paths[0]);
+    }
+}
+
 static enum sim_status read_input(struct arguments *arguments, struct reckon *reckon, struct reckon_model_request *model,
                                   struct graph **graph, struct sim_error *error)
 {
@@ -215,6 +232,7 @@ static enum sim_status read_input(struct arguments *arguments, struct reckon *re
                 return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a model description is the only input of a prediction",
                                 arguments->paths[i]);
             }
+            refuse_twice(arguments);
             arguments->request.model = model;
             arguments->request.batch = 0;
             return reckon_graph_describe(reckon, model, graph, error);

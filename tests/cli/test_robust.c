@@ -122,6 +122,26 @@ Test(robust, nothing_given_is_dropped)
     expect(RECKON_PROGRAM " predict " FIELD "ok-minimal.json --device h200 --set foo=1", 2, "skew, hot_share and fix set");
 }
 
+#define TINY SOURCE_DIR "/tests/fixtures/models/tiny.json"
+
+Test(robust, of_a_description_nothing_is_said_twice)
+{
+    expect(RECKON_PROGRAM " predict " TINY " --device h200 --batch 100 --set batch=50", 1, "--set batch=100: batch is set already (batch=50)");
+    expect(RECKON_PROGRAM " predict " TINY " --device h200 --gpus 2 --set gpus=1", 1, "--set gpus=2: gpus is set already (gpus=1)");
+    expect(RECKON_PROGRAM " predict " TINY " --device h200 --traced-host", 1, "is a model description, without traced times");
+}
+
+/* argp does not say which; the last argument is not it. */
+Test(robust, the_unknown_option_is_named)
+{
+    expect(RECKON_PROGRAM " kernel --frob launch/empty n=1 --device h200", 1, "option '--frob' is not known");
+    expect(RECKON_PROGRAM " kernel launch/empty -z n=1 --device h200", 1, "option '-z' is not known");
+    expect(RECKON_PROGRAM " kernel --json=3 launch/empty n=1 -d h200", 1, "option '--json=3' is not known, lacks its value, or takes none");
+    expect(RECKON_PROGRAM " kernel --e fluid launch/empty n=1 -dh200", 1, "option '--e' is not known"); /* engine or exact */
+    expect(RECKON_PROGRAM " kernel launch/empty n=1 --device h200 --uncertainty", 1, "option '--uncertainty' is not known, lacks");
+    expect(RECKON_PROGRAM " collective all_reduce -1 --node h200x8 --gpus 8", 1, "option '-1' is not known");
+}
+
 /* Not what it lacks. */
 Test(robust, another_kind_of_file_is_no_study)
 {
