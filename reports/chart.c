@@ -370,7 +370,7 @@ void chart_swings(struct page *page, const char *title, const char *unit, double
 #define LANES_MAX 40
 #define NARROW (1.0 / 3000) /* of the step: spans below this that touch are drawn as one */
 
-/* Of a category: its place in the page's list; what the host does comes in the last colours. */
+/* Of a category: its place in the page's list; what the host does comes in three behind them. */
 static unsigned category_colour(const char *const *names, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++) {
@@ -378,7 +378,7 @@ static unsigned category_colour(const char *const *names, size_t count, const ch
             return (unsigned)(i % CHART_COLOURS);
         }
     }
-    return strcmp(name, "host operator") == 0 ? 9 : strcmp(name, "host waits") == 0 ? 8 : 7;
+    return strcmp(name, "host operator") == 0 ? CHART_COLOURS + 2 : strcmp(name, "host waits") == 0 ? CHART_COLOURS + 1 : CHART_COLOURS;
 }
 
 struct drawn { /* spans of a lane gathered into one rectangle */

@@ -1,9 +1,9 @@
-/* Figures of a page, as SVG: colours are the page's (style k0..k9, s0..s9), so that they follow light, dark and print. */
+/* Figures of a page, as SVG: colours are the page's (style k0..k10, s0..s10, k11..k13 for the host), so that they follow light, dark and print. */
 #ifndef REPORTS_CHART_H
 #define REPORTS_CHART_H
 #include "reports/page.h"
 
-enum { CHART_COLOURS = 10 };
+enum { CHART_COLOURS = 11 };
 
 /* ---- bars that are sums of parts */
 struct chart_bar {

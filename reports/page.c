@@ -173,9 +173,9 @@ void page_table_begin_more(struct page *page, const char *id, const char *captio
     if (more_id != NULL) {
         fprintf(page->out, " data-more=\"%s\"%s", more_id, strcmp(more_id, "kernels-more") == 0 ? " data-rows=kernels" : "");
     }
-    fputs("><caption>", page->out);
+    fputs("><caption><span>", page->out);
     page_escape(page->out, caption);
-    fputs("</caption><thead><tr>", page->out);
+    fputs("</span></caption><thead><tr>", page->out);
     for (size_t i = 0; i < count; i++) {
         fprintf(page->out, "<th scope=col%s>", columns[i].number ? " class=n" : columns[i].wide ? " class=w" : "");
         page_escape(page->out, columns[i].title);

@@ -1,4 +1,5 @@
 /* One kernel on one or more devices. */
+#include "reports/chart.h"
 #include "reports/report_internal.h"
 #include <math.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #define DEVICES_MAX 16
 
 static const char *const stages[] = { "hbm", "l2", "l1", "latency", "issue", "matrix", "atomic", "launch", "dispatch", "die_link", "mall" };
+_Static_assert(sizeof stages / sizeof stages[0] <= CHART_COLOURS, "a colour for each stage");
 enum { STAGES = sizeof stages / sizeof stages[0] };
 
 static void put_verdict(struct page *page)

@@ -162,12 +162,21 @@ static void find_file(struct reader *reader, const struct json *where, const cha
 
 static void read_settings(struct reader *reader, const struct json *list, struct procurement_model *model)
 {
+    if (list != NULL && json_kind_of(list) != JSON_ARRAY) {
+        refuse(reader, list, "models.%s: \"set\" must be a list of at most %d \"k=v\"", model->name, PLAN_SETTINGS_MAX);
+    }
     for (size_t i = 0; list != NULL && reader->status == SIM_OK && i < json_count(list); i++) {
         const struct json *text = json_at(list, i);
-        if (json_kind_of(list) != JSON_ARRAY || json_kind_of(text) != JSON_STRING || i == PLAN_SETTINGS_MAX ||
+        if (json_kind_of(text) != JSON_STRING || i == PLAN_SETTINGS_MAX ||
             strlen(json_string(text)) >= sizeof model->settings[0]) {
             refuse(reader, list, "models.%s: \"set\" must be a list of at most %d \"k=v\"", model->name, PLAN_SETTINGS_MAX);
             return;
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (strncmp(model->settings[k], json_string(text), strcspn(json_string(text), "=") + 1) == 0) {
+                refuse(reader, text, "models.%s: \"set\" has %.60s and %.60s: give a key once", model->name, model->settings[k], json_string(text));
+                return;
+            }
         }
         snprintf(model->settings[i], sizeof model->settings[0], "%s", json_string(text));
         model->setting_pointers[i] = model->settings[i];

@@ -417,8 +417,11 @@ static enum sim_status read_root(struct reading *r, const struct json *root)
     static const char *const needed[] = { "schema", "name", "input" };
     enum sim_status status = need_kind(r, root, JSON_OBJECT, "a study");
     for (size_t i = 0; status == SIM_OK && i < sizeof needed / sizeof needed[0]; i++) {
-        if (json_get(root, needed[i]) == NULL) {
+        const struct json *value = json_get(root, needed[i]);
+        if (value == NULL) {
             status = bad(r, root, "\"%s\" is missing", needed[i]);
+        } else if (i == 0) {
+            status = read_key(r, value); /* what is no study is said to be none, before what it lacks */
         }
     }
     for (size_t i = 0; status == SIM_OK && i < json_count(root); i++) {

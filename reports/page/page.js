@@ -111,7 +111,7 @@ $(".plot").forEach(div => {
     plot = new uPlot({
       width: Math.max(260, div.clientWidth), height: 320, scales: { x: scale(d.logx), y: scale(d.logy) },
       axes: [axis(d.x), Object.assign(axis(d.y), { size: 64 })],
-      series: [{ label: d.x }].concat(d.names.map((n, i) => ({ label: n, stroke: color("--c" + (d.colors ? d.colors[i] : i) % 10), width: 2, dash: d.dashes && d.dashes[i] ? [8, 4] : undefined, points: { show: d.points ? true : undefined } }))),
+      series: [{ label: d.x }].concat(d.names.map((n, i) => ({ label: n, stroke: color("--c" + (d.colors ? d.colors[i] : i) % 11), width: 2, dash: d.dashes && d.dashes[i] ? [8, 4] : undefined, points: { show: d.points ? true : undefined } }))),
     }, [d.values[0]].concat(d.values.slice(1)), div);
   };
   let last = 0; /* made when it is first seen: most stand in closed details */

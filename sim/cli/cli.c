@@ -1,4 +1,5 @@
 #include "sim/cli/cli.h"
+#include "sim/core/output_file.h"
 #include "reckon_version.h"
 #include <errno.h>
 #include <math.h>
@@ -82,11 +83,68 @@ size_t cli_choice(const struct cli_common *common, const char *option, const cha
     cli_usage_error(common, "%s '%s': must be one of %s", option, text, list);
 }
 
+const char *cli_output_name(struct cli_common *common, const char *option, const char *path)
+{
+    if (path[0] == '\0') {
+        cli_usage_error(common, "%s '': the name of a file is needed", option);
+    }
+    for (size_t i = 0; i < common->output_count; i++) {
+        if (strcmp(common->outputs[i].option, option) == 0) {
+            cli_usage_error(common, "%s '%s': given twice (%s before): one file is written", option, path, common->outputs[i].path);
+        }
+        if (strcmp(common->outputs[i].path, path) == 0) {
+            cli_usage_error(common, "%s '%s': %s writes there: give another file", option, path, common->outputs[i].option);
+        }
+    }
+    SIM_ASSERT(common->output_count < CLI_OUTPUTS_MAX, "more than %d files", CLI_OUTPUTS_MAX);
+    common->outputs[common->output_count].option = option;
+    common->outputs[common->output_count++].path = path;
+    return path;
+}
+
+const char *cli_output(struct cli_common *common, const char *option, const char *path)
+{
+    struct sim_error error = { 0 };
+    char named[32];
+    snprintf(named, sizeof named, "%s ", option);
+    cli_output_name(common, option, path);
+    if (output_file_check(named, path, &error) != SIM_OK) {
+        cli_usage_error(common, "%s", error.text);
+    }
+    return path;
+}
+
+void cli_check_setting(const struct cli_common *common, const char *const *settings, size_t count, const char *setting)
+{
+    size_t length = strcspn(setting, "=");
+    for (size_t i = 0; setting[length] == '=' && i < count; i++) {
+        if (strncmp(settings[i], setting, length + 1) == 0) {
+            cli_usage_error(common, "--set %.60s: %.*s is set already (%.60s): give it once", setting, (int)length, setting, settings[i]);
+        }
+    }
+}
+
+/* Is `fix` one of "fix=A+B"? */
+static bool has_fix(const char *fixes, const char *fix)
+{
+    size_t length = strlen(fix);
+    for (const char *at = strchr(fixes, '='); at != NULL; at = strchr(at, '+')) {
+        at++;
+        if (strncmp(at, fix, length) == 0 && (at[length] == '+' || at[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void cli_add_fix(const struct cli_common *common, char *fixes, size_t capacity, const char *fix)
 {
     size_t used = strlen(fixes);
     if (fix[0] == '\0' || strpbrk(fix, "+;=") != NULL || used + strlen(fix) + 5 > capacity) {
         cli_usage_error(common, "--fix '%.40s': the name of one fix is needed (reckon kernel --list names them)", fix);
+    }
+    if (has_fix(fixes, fix)) {
+        cli_usage_error(common, "--fix '%.40s': given twice: name it once", fix);
     }
     snprintf(fixes + used, capacity - used, "%s%s", used == 0 ? "fix=" : "+", fix);
 }
@@ -119,7 +177,7 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
         if (!common->has_html) {
             cli_usage_error(common, "--html: this command's answers have no page");
         }
-        common->html = argument;
+        common->html = cli_output(common, "--html", argument);
         return 0;
     case OPTION_JOBS:
         common->options.jobs = (uint32_t)cli_integer(common, "--jobs", argument, 1, 1024);
@@ -155,6 +213,48 @@ static void keep_line(struct cli_common *common, int argc, char **argv)
     }
 }
 
+struct known {
+    const struct argp_option *option;
+    size_t count; /* of options that begin so; 1 when one is named whole */
+};
+
+/* Options of `argp` and its children by letter (length 0) or by the first letters of their name. */
+static void look_up(const struct argp *argp, const char *name, size_t length, int letter, struct known *known)
+{
+    for (const struct argp_option *o = argp->options; o != NULL && (o->name != NULL || o->key != 0); o++) {
+        bool hit = length == 0 ? o->key == letter : strncmp(o->name, name, length) == 0;
+        bool whole = hit && (length == 0 || o->name[length] == '\0');
+        known->option = hit && (whole || known->count == 0) ? o : known->option;
+        known->count = whole ? 1 : known->count + (hit ? 1 : 0);
+        if (whole) {
+            return;
+        }
+    }
+    for (const struct argp_child *child = argp->children; child != NULL && child->argp != NULL; child++) {
+        look_up(child->argp, name, length, letter, known);
+    }
+}
+
+/* The argument that argp stumbled on: it does not say. */
+static const char *culprit(const struct argp *argp, int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        bool is_long = strncmp(argv[i], "--", 2) == 0;
+        if (argv[i][0] != '-' || argv[i][1] == '\0') {
+            continue;
+        }
+        struct known known = { 0 };
+        size_t length = is_long ? strcspn(argv[i] + 2, "=") : 0;
+        look_up(argp, argv[i] + 2, length, argv[i][1], &known);
+        bool has_value = argv[i][2 + length] != '\0', takes_value = known.count == 1 && known.option->arg != NULL;
+        if (known.count != 1 || (has_value && !takes_value) || (takes_value && !has_value && i + 1 == argc)) {
+            return argv[i];
+        }
+        i += takes_value && !has_value ? 1 : 0;
+    }
+    return argv[argc - 1];
+}
+
 /* argp's own messages take two lines; one is the contract. Told to be silent, argp is silent about help too. */
 void cli_parse(const struct argp *argp, int argc, char **argv, struct cli_common *common, void *input)
 {
@@ -166,13 +266,10 @@ void cli_parse(const struct argp *argp, int argc, char **argv, struct cli_common
             exit(0);
         }
     }
-    int index = 1;
-    error_t failed = argp_parse(argp, argc, argv, ARGP_NO_ERRS, &index, input);
-    if (failed == 0) {
-        return;
+    if (argp_parse(argp, argc, argv, ARGP_NO_ERRS, NULL, input) != 0) {
+        cli_usage_error(common, "option '%s' is not known, lacks its value, or takes none (--help lists the options)",
+                        culprit(argp, argc, argv));
     }
-    cli_usage_error(common, "option '%s' is not known, or lacks its value (--help lists the options)",
-                    index > 1 && index <= argc ? argv[index - 1] : argv[argc - 1]);
 }
 
 void cli_common_finish(struct cli_common *common)

@@ -23,6 +23,7 @@ int cmd_plan(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 
 #define CLI_DEVICES_MAX 16
+#define CLI_OUTPUTS_MAX 4
 
 struct cli_common {
     const char *command; /* "reckon predict", for messages */
@@ -33,7 +34,10 @@ struct cli_common {
     const char *html;     /* file of the page; NULL: none */
     char line[1024];      /* the command as typed, for pages */
     uint32_t uncertainty; /* samples; 0: none */
-    size_t device_count;
+    size_t device_count, output_count;
+    struct {
+        const char *option, *path;
+    } outputs[CLI_OUTPUTS_MAX]; /* files to be written, as given so far */
     char *devices[CLI_DEVICES_MAX]; /* owned: split from --device */
 };
 
@@ -59,7 +63,15 @@ uint64_t cli_integer(const struct cli_common *common, const char *option, const 
 size_t cli_choice(const struct cli_common *common, const char *option, const char *text,
                   const char *const *choices, size_t count);
 
-/* Append a fix to "fix=A+B" in `fixes`; exits 1 when it does not fit or a '+' or ';' is in it. */
+/* The file of an option that names one to be written: an empty name, one that another option has, or the option again exits
+ * with 1. cli_output also tries whether it can be written, before anything is computed for it. Both return `path`. */
+const char *cli_output_name(struct cli_common *common, const char *option, const char *path);
+const char *cli_output(struct cli_common *common, const char *option, const char *path);
+
+/* A --set k=v beside those given before: exits 1 when its key is among them. */
+void cli_check_setting(const struct cli_common *common, const char *const *settings, size_t count, const char *setting);
+
+/* Append a fix to "fix=A+B" in `fixes`; exits 1 when it is there, does not fit, or a '+' or ';' is in it. */
 void cli_add_fix(const struct cli_common *common, char *fixes, size_t capacity, const char *fix);
 
 /* Progress on the terminal for what takes over two seconds, unless --quiet; the context is the caller's to free. */

@@ -39,6 +39,7 @@ static void add_setting(struct arguments *arguments, const char *setting)
     if (arguments->setting_count == 16) {
         cli_usage_error(&arguments->common, "--set '%.60s': more than 16 settings", setting);
     }
+    cli_check_setting(&arguments->common, arguments->settings, arguments->setting_count, setting);
     arguments->settings[arguments->setting_count++] = setting;
 }
 
@@ -56,6 +57,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_BATCH: arguments->batch = cli_number(common, "--batch", argument, 1, 1e12); return 0;
     case OPTION_SET: add_setting(arguments, argument); return 0;
     case OPTION_FIX:
+        if (argument[0] == '\0') {
+            cli_usage_error(common, "--fix '': the name of a fix is needed (without --fix, those that apply are listed)");
+        }
         if (used + strlen(argument) + 6 > sizeof arguments->fixes) {
             cli_usage_error(common, "--fix '%.60s': too many of them", argument);
         }

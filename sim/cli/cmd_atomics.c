@@ -82,7 +82,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &arguments->common; return 0;
     case OPTION_OVER: arguments->over = argument; return 0;
-    case OPTION_SVG: arguments->svg = argument; return 0;
+    case OPTION_SVG: arguments->svg = cli_output(&arguments->common, "--svg", argument); return 0;
     case OPTION_FIX:
         if (answer->curve_count == ATOMICS_CURVES_MAX) {
             cli_usage_error(&arguments->common, "--fix '%s': more than %d fixes", argument,

@@ -62,7 +62,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_ARG: arguments->from[arguments->from_count++] = argument; return 0;
     case OPTION_BASE: arguments->base = argument; return 0;
     case OPTION_FIT: arguments->fit = argument; return 0;
-    case 'o': arguments->output = argument; return 0;
+    case 'o': arguments->output = cli_output(&arguments->common, "-o", argument); return 0;
     case OPTION_ACCURACY: arguments->accuracy = argument; return 0;
     case OPTION_ALSO: {
         const char *equals = strchr(argument, '=');

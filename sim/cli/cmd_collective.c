@@ -154,10 +154,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_SKEW: arguments->skew = cli_number(common, "--skew", argument, 0, 1); return 0;
     case OPTION_SPLITS: arguments->splits = argument; return 0;
     case OPTION_HARNESS: arguments->harness = argument; return 0;
-    case OPTION_SVG: arguments->svg = argument; return 0;
+    case OPTION_SVG: arguments->svg = cli_output(common, "--svg", argument); return 0;
     case OPTION_MEASURED: arguments->measured = argument; return 0;
     case OPTION_PLATFORM: arguments->platform = argument; return 0;
-    case OPTION_EXPORT: arguments->export_path = argument; return 0;
+    case OPTION_EXPORT: arguments->export_path = cli_output(common, "--export-platform", argument); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }

@@ -142,6 +142,9 @@ int cmd_compare(int argc, char **argv)
     if (arguments.path_count != 2) {
         cli_usage_error(&arguments.common, "two files of answers are needed (--json writes them)");
     }
+    if (arguments.common.device_count > 0) {
+        cli_usage_error(&arguments.common, "--device '%s': the answers name their devices", arguments.common.devices[0]);
+    }
     enum sim_status status = json_read_file(arguments.paths[0], &a, &error);
     if (status == SIM_OK) {
         status = json_read_file(arguments.paths[1], &b, &error);

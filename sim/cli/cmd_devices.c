@@ -39,7 +39,7 @@ static enum sim_status parse(int argc, char **argv, struct options *options, str
             }
         } else if (word[0] == '-') {
             return sim_fail(error, SIM_BAD_ARGUMENT,
-                            "devices: unknown option %s: valid are --check FILE, --json, --schema, --help",
+                            "unknown option %s: valid are --check FILE, --json, --schema, --help",
                             word);
         } else if (options->name != NULL) {
             return sim_fail(error, SIM_BAD_ARGUMENT, "one name at a time, got \"%s\" and \"%s\"",

@@ -62,7 +62,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &arguments->common; return 0;
-    case OPTION_SVG: arguments->svg = argument; return 0;
+    case OPTION_SVG: arguments->svg = cli_output(&arguments->common, "--svg", argument); return 0;
     case OPTION_LOW: arguments->low_watts = cli_number(&arguments->common, "--low-watts", argument, 1, 5000); return 0;
     case ARGP_KEY_ARG: take_param(arguments, argument); return 0;
     default: return ARGP_ERR_UNKNOWN;

@@ -68,12 +68,21 @@ static void append(const struct cli_common *common, char *text, size_t capacity,
     snprintf(text + used, capacity - used, "%s%s", used > 0 ? between : "", piece);
 }
 
+static void add_fixes(struct arguments *arguments, const char *option, const char *fixes)
+{
+    if (fixes[0] == '\0') {
+        cli_usage_error(&arguments->common, "%s '': the name of a fix is needed (reckon advise lists those that apply)", option);
+    }
+    append(&arguments->common, arguments->fixes, sizeof arguments->fixes, "+", fixes);
+}
+
 /* fix=A+B is a request's, not a graph's. */
 static void take_setting(struct arguments *arguments, char *setting)
 {
     if (strncmp(setting, "fix=", 4) == 0) {
-        append(&arguments->common, arguments->fixes, sizeof arguments->fixes, "+", setting + 4);
+        add_fixes(arguments, "--set fix", setting + 4);
     } else {
+        cli_check_setting(&arguments->common, arguments->settings, arguments->setting_count, setting);
         arguments->settings[arguments->setting_count++] = setting;
     }
 }
@@ -117,10 +126,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->request.step_ms = cli_number(common, "--step-ms", argument, 1e-6, 1e9);
         return 0;
     case OPTION_TRACED_HOST: arguments->request.traced_host_times = true; return 0;
-    case OPTION_PERFETTO: arguments->perfetto = argument; return 0;
+    case OPTION_PERFETTO: arguments->perfetto = cli_output(common, "--perfetto", argument); return 0;
     case OPTION_FORCE: arguments->request.refuse_unrecognised = false; return 0;
     case OPTION_SET: take_setting(arguments, argument); return 0;
-    case OPTION_FIX: append(common, arguments->fixes, sizeof arguments->fixes, "+", argument); return 0;
+    case OPTION_FIX: add_fixes(arguments, "--fix", argument); return 0;
     case OPTION_KERNELS: arguments->print.all_kernels = true; return 0;
     case OPTION_TOP:
         arguments->print.top = (size_t)cli_integer(common, "--top", argument, 0, 100000);
@@ -197,6 +206,23 @@ static enum sim_status rewrite_trace(struct arguments *arguments, struct reckon 
     return status;
 }
 
+/* Of a description, --batch and --gpus are settings too; and no host was traced. */
+static void refuse_twice(const struct arguments *arguments)
+{
+    char text[48];
+    if (arguments->request.batch > 0) {
+        snprintf(text, sizeof text, "batch=%g", arguments->request.batch);
+        cli_check_setting(&arguments->common, arguments->settings, arguments->setting_count, text);
+    }
+    if (arguments->request.gpus > 0) {
+        snprintf(text, sizeof text, "gpus=%u", (unsigned)arguments->request.gpus);
+        cli_check_setting(&arguments->common, arguments->settings, arguments->setting_count, text);
+    }
+    if (arguments->request.traced_host_times) {
+        cli_usage_error(&arguments->common, "--traced-host: '%s' is a model description, without traced times", arguments->paths[0]);
+    }
+}
+
 static enum sim_status read_input(struct arguments *arguments, struct reckon *reckon, struct reckon_model_request *model,
                                   struct graph **graph, struct sim_error *error)
 {
@@ -206,6 +232,7 @@ static enum sim_status read_input(struct arguments *arguments, struct reckon *re
                 return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a model description is the only input of a prediction",
                                 arguments->paths[i]);
             }
+            refuse_twice(arguments);
             arguments->request.model = model;
             arguments->request.batch = 0;
             return reckon_graph_describe(reckon, model, graph, error);

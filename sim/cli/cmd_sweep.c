@@ -44,8 +44,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct cli_common *common = &arguments->common;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = common; return 0;
-    case OPTION_DB: arguments->database = argument; return 0;
-    case OPTION_CSV: arguments->csv = argument; return 0;
+    case OPTION_DB: arguments->database = cli_output_name(common, "--db", argument); return 0;
+    case OPTION_CSV: arguments->csv = cli_output(common, "--csv", argument); return 0;
     case OPTION_TOP: arguments->top = (size_t)cli_integer(common, "--top", argument, 0, 1000000); return 0;
     case ARGP_KEY_ARG:
         if (arguments->study != NULL) {

@@ -54,6 +54,19 @@ enum sim_status output_file_open(struct output_file *file, const char *option, c
     return SIM_OK;
 }
 
+enum sim_status output_file_check(const char *option, const char *path, struct sim_error *error)
+{
+    struct output_file file = { .option = option };
+    struct stat state;
+    if (stat(path, &state) == 0 && !S_ISREG(state.st_mode)) { /* opening a pipe would be seen at its other end */
+        errno = S_ISDIR(state.st_mode) ? EISDIR : 0;
+        return errno != 0 || access(path, W_OK) != 0 ? fail(&file, path, error) : SIM_OK;
+    }
+    enum sim_status status = output_file_open(&file, option, path, error);
+    output_file_drop(&file);
+    return status;
+}
+
 enum sim_status output_file_close(struct output_file *file, struct sim_error *error)
 {
     bool failed = ferror(file->stream) != 0;

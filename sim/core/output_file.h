@@ -13,6 +13,9 @@ struct output_file {
 
 /* option: "--svg " or "", before the path in messages. Errors: SIM_BAD_FILE. */
 enum sim_status output_file_open(struct output_file *file, const char *option, const char *path, struct sim_error *error);
+/* Could `path` be written? Leaves it as it is; for a command to ask before it computes what it will write there.
+ * Errors: SIM_BAD_FILE, as of opening. */
+enum sim_status output_file_check(const char *option, const char *path, struct sim_error *error);
 /* Puts it in place. Errors: SIM_BAD_FILE, when any write failed or this does; then `path` is as before. */
 enum sim_status output_file_close(struct output_file *file, struct sim_error *error);
 /* Instead of closing: leaves `path` as before. Zeroed memory is allowed. */

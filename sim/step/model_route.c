@@ -244,8 +244,8 @@ static enum sim_status read_setting(const char *setting, struct rewrite_batch *c
         return SIM_OK;
     }
     return sim_fail(error, SIM_UNSUPPORTED,
-                    "--set %s: of a trace only batch can be changed (and dimN=batch|fixed said); describe the model for the rest "
-                    "(workloads/models)",
+                    "--set %s: of a trace only batch can be changed (skew, hot_share and fix set, dimN=batch|fixed said); describe the model "
+                    "for the rest (workloads/models)",
                     setting);
 }
 

@@ -86,6 +86,69 @@ Test(robust, full_disk_leaves_the_old_file)
     cr_expect(eq(int, system(command), 0));
 }
 
+/* Before anything is computed: the missing parameter of the kernel would be found later. */
+Test(robust, a_file_that_cannot_be_written_is_said_first)
+{
+    expect(RECKON_PROGRAM " kernel launch/empty --device h200 --html /nonexistent/a.html", 1, "--html /nonexistent/a.html: No such file");
+    expect(RECKON_PROGRAM " kernel launch/empty --device h200 --html /tmp", 1, "--html /tmp: Is a directory");
+    expect(RECKON_PROGRAM " kernel launch/empty --device h200 --html ''", 1, "--html '': the name of a file is needed");
+    expect(RECKON_PROGRAM " predict nofile --device h200 --perfetto /nonexistent/a.json", 1, "--perfetto /nonexistent/a.json: No such file");
+    expect(RECKON_PROGRAM " sweep nofile --db x.db --csv /nonexistent/a.csv", 1, "--csv /nonexistent/a.csv: No such file");
+    expect(RECKON_PROGRAM " sweep nofile --db ''", 1, "--db '': the name of a file is needed");
+}
+
+/* The second would replace the first without a word. */
+Test(robust, two_outputs_do_not_share_a_file)
+{
+    expect(RECKON_PROGRAM " predict nofile --device h200 --html /tmp/reckon_same --perfetto /tmp/reckon_same", 1,
+           "--perfetto '/tmp/reckon_same': --html writes there");
+    expect(RECKON_PROGRAM " sweep nofile --db /tmp/reckon_same --csv /tmp/reckon_same", 1, "--csv '/tmp/reckon_same': --db writes there");
+    expect(RECKON_PROGRAM " compare a b --html /tmp/reckon_a --html /tmp/reckon_b", 1, "given twice (/tmp/reckon_a before)");
+}
+
+Test(robust, nothing_given_is_dropped)
+{
+    expect(RECKON_PROGRAM " compare " SOURCE_DIR "/tests/fixtures/answers/minimal_h200.json " SOURCE_DIR
+                          "/tests/fixtures/answers/minimal_mi350x.json --device h200",
+           1, "--device 'h200': the answers name their devices");
+    expect(RECKON_PROGRAM " predict tiny --device h200 --set batch=64 --set batch=128", 1,
+           "--set batch=128: batch is set already (batch=64): give it once");
+    expect(RECKON_PROGRAM " advise tiny --device h200 --set batch=64 --set batch=128", 1, "batch is set already (batch=64)");
+    expect(RECKON_PROGRAM " predict " FIELD "ok-minimal.json --device h200 --fix ''", 1, "--fix '': the name of a fix is needed");
+    expect(RECKON_PROGRAM " predict " FIELD "ok-minimal.json --device h200 --set fix=", 1, "--set fix '': the name of a fix is needed");
+    expect(RECKON_PROGRAM " advise " FIELD "ok-minimal.json --device h200 --fix ''", 1, "--fix '': the name of a fix is needed");
+    expect(RECKON_PROGRAM " kernel scatter/index_add n=200 D=64 rows=100 --fix privatise --fix privatise --device h200", 1,
+           "--fix 'privatise': given twice");
+    expect(RECKON_PROGRAM " predict " FIELD "ok-minimal.json --device h200 --set foo=1", 2, "skew, hot_share and fix set");
+}
+
+#define TINY SOURCE_DIR "/tests/fixtures/models/tiny.json"
+
+Test(robust, of_a_description_nothing_is_said_twice)
+{
+    expect(RECKON_PROGRAM " predict " TINY " --device h200 --batch 100 --set batch=50", 1, "--set batch=100: batch is set already (batch=50)");
+    expect(RECKON_PROGRAM " predict " TINY " --device h200 --gpus 2 --set gpus=1", 1, "--set gpus=2: gpus is set already (gpus=1)");
+    expect(RECKON_PROGRAM " predict " TINY " --device h200 --traced-host", 1, "is a model description, without traced times");
+}
+
+/* argp does not say which; the last argument is not it. */
+Test(robust, the_unknown_option_is_named)
+{
+    expect(RECKON_PROGRAM " kernel --frob launch/empty n=1 --device h200", 1, "option '--frob' is not known");
+    expect(RECKON_PROGRAM " kernel launch/empty -z n=1 --device h200", 1, "option '-z' is not known");
+    expect(RECKON_PROGRAM " kernel --json=3 launch/empty n=1 -d h200", 1, "option '--json=3' is not known, lacks its value, or takes none");
+    expect(RECKON_PROGRAM " kernel --e fluid launch/empty n=1 -dh200", 1, "option '--e' is not known"); /* engine or exact */
+    expect(RECKON_PROGRAM " kernel launch/empty n=1 --device h200 --uncertainty", 1, "option '--uncertainty' is not known, lacks");
+    expect(RECKON_PROGRAM " collective all_reduce -1 --node h200x8 --gpus 8", 1, "option '-1' is not known");
+}
+
+/* Not what it lacks. */
+Test(robust, another_kind_of_file_is_no_study)
+{
+    expect(RECKON_PROGRAM " sweep " SOURCE_DIR "/tests/fixtures/demands/tiny.json --db /tmp/reckon_no.db", 1,
+           "\"schema\" must be \"reckon.study/1\"");
+}
+
 Test(robust, closed_output_is_an_error)
 {
     expect(RECKON_PROGRAM " devices >/dev/full", 1, "cannot write standard output");

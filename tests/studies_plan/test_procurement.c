@@ -164,5 +164,7 @@ Test(procurement, wrong_demands_are_one_line)
     expect_refused("../models/tiny.json", "../models/gone.json", "gone.json");
     expect_refused("\"name\": \"second\"", "\"name\": \"first\"", "two are named first");
     expect_refused("\"kw_max\": 500", "\"kw_max\": \"much\"", "kw_max");
+    expect_refused("\"set\": [\"batch=512\"]", "\"set\": [\"batch=512\", \"batch=64\"]", "has batch=512 and batch=64: give a key once");
+    expect_refused("\"set\": [\"batch=512\"]", "\"set\": \"batch=512\"", "\"set\" must be a list");
     expect_refused("\"check_interval_hours\": 6, ", "", "check_interval_hours");
 }
