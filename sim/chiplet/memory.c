@@ -362,7 +362,6 @@ static inline void tlb_access(struct package *package, uint64_t line, uint32_t g
         *entry = page + 1;
         if (blame != NULL) {
             *t += package->tlb_miss;
-            blame->mall += 0;
         }
     }
 }

@@ -193,26 +193,15 @@ static void print_text(struct reckon_kernel *const *kernels, size_t count)
     print_notes(kernels, count);
 }
 
-/* One answer, or an array of them in the order of the devices. */
 static struct json *answers_json(struct reckon_kernel *const *kernels, size_t count, const struct reckon_doubts *doubts)
 {
-    struct json *list = json_new_array();
+    struct json *objects[CLI_DEVICES_MAX];
+    double figure[CLI_DEVICES_MAX];
     for (size_t i = 0; i < count; i++) {
-        struct json *object = reckon_kernel_json(kernels[i]);
-        double ratio = kernels[i]->time_us / kernels[0]->time_us;
-        if (count > 1 && isfinite(ratio)) {
-            json_set_number(object, "time_to_first", ratio);
-        }
-        if (doubts != NULL) {
-            json_set(object, "uncertainty", doubts_json(doubts, i));
-        }
-        if (count == 1) {
-            json_destroy(list);
-            return object;
-        }
-        json_append(list, object);
+        objects[i] = reckon_kernel_json(kernels[i]);
+        figure[i] = kernels[i]->time_us;
     }
-    return list;
+    return doubts_answers(objects, figure, count, doubts);
 }
 
 /* With doubt the answer is the median; its parts stay those at the profile's own values. */

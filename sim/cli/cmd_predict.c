@@ -139,26 +139,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-/* One answer, or an array of them in the order of the devices. */
 static struct json *answers_json(struct reckon_prediction *const *predictions, size_t count, const struct reckon_doubts *doubts)
 {
-    struct json *list = json_new_array();
+    struct json *objects[CLI_DEVICES_MAX];
+    double figure[CLI_DEVICES_MAX];
     for (size_t i = 0; i < count; i++) {
-        struct json *object = reckon_prediction_json(predictions[i]);
-        double ratio = predictions[i]->step_ms / predictions[0]->step_ms;
-        if (count > 1 && isfinite(ratio)) {
-            json_set_number(object, "time_to_first", ratio);
-        }
-        if (doubts != NULL) {
-            json_set(object, "uncertainty", doubts_json(doubts, i));
-        }
-        if (count == 1) {
-            json_destroy(list);
-            return object;
-        }
-        json_append(list, object);
+        objects[i] = reckon_prediction_json(predictions[i]);
+        figure[i] = predictions[i]->step_ms;
     }
-    return list;
+    return doubts_answers(objects, figure, count, doubts);
 }
 
 /* With doubt the answer is the median; its parts stay those at the profile's own values. */

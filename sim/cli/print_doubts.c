@@ -54,3 +54,21 @@ struct json *doubts_json(const struct reckon_doubts *doubts, size_t d)
     }
     return object;
 }
+
+struct json *doubts_answers(struct json *const *objects, const double *figure, size_t count, const struct reckon_doubts *doubts)
+{
+    struct json *list = count > 1 ? json_new_array() : NULL;
+    for (size_t i = 0; i < count; i++) {
+        double ratio = figure[i] / figure[0];
+        if (count > 1 && isfinite(ratio)) {
+            json_set_number(objects[i], "time_to_first", ratio);
+        }
+        if (doubts != NULL) {
+            json_set(objects[i], "uncertainty", doubts_json(doubts, i));
+        }
+        if (count > 1) {
+            json_append(list, objects[i]);
+        }
+    }
+    return count > 1 ? list : objects[0];
+}

@@ -9,4 +9,8 @@ void print_doubts(const struct reckon_doubts *doubts, const char *const *names, 
 /* The interval of device d and, beyond the first, of its ratio to the first, for the JSON of an answer. */
 struct json *doubts_json(const struct reckon_doubts *doubts, size_t d);
 
+/* The answer of one device, or an array of them in the order given, each with its ratio to the first and its doubts (NULL: none).
+ * objects: [count], taken; figure: [count], what the ratio is of. The caller frees the result with json_destroy. */
+struct json *doubts_answers(struct json *const *objects, const double *figure, size_t count, const struct reckon_doubts *doubts);
+
 #endif
