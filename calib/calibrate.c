@@ -2,6 +2,7 @@
 #include "calib/workers.h"
 #include "sim/core/data_path.h"
 #include "sim/core/json.h"
+#include "sim/core/rng.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@ struct trial { /* one device whose numbers are changed, and the rows it is held 
     uint32_t jobs;
     char folder[64];              /* of one table a row */
     double seconds[FIT_ROWS_MAX]; /* a row's cost when it was first predicted */
+    double disturb;               /* of each value, for a rehearsal; 0: none */
+    uint64_t seed;
     const struct fit_task *tasks; /* of the run in progress */
     const size_t *order;          /* [task count], the longest first */
     struct answer *answers;       /* shared with the workers */
@@ -147,7 +150,7 @@ static enum sim_status read_rows(struct trial *trial, struct sim_error *error)
             snprintf(kept->unit, sizeof kept->unit, "%s", row->unit);
             kept->params = strdup(row->params);
             SIM_ASSERT(kept->params != NULL, "no memory for a row");
-            kept->measured = row->measured;
+            kept->measured = calibration->rehearsal ? row->predicted : row->measured;
             kept->weight = trial->chosen.weight[r];
             trial->seconds[r] = row->seconds;
             status = check_row(row, error);
@@ -190,6 +193,19 @@ static enum sim_status set_problem(const struct calibration *calibration, const 
     return SIM_OK;
 }
 
+/* Move every value off its base, within a range that holds such a move both ways. */
+static void disturb(struct fit_value *values, size_t count, double share, uint64_t seed)
+{
+    struct rng rng;
+    rng_init(&rng, seed, "calibration rehearsal");
+    for (size_t i = 0; i < count; i++) {
+        double base = values[i].start;
+        values[i].low = fmin(values[i].low, base * (1 - share));
+        values[i].high = fmax(values[i].high, base * (1 + share));
+        values[i].start = base * (rng_uniform(&rng) < 0.5 ? 1 - share : 1 + share);
+    }
+}
+
 static enum sim_status make_tables(struct trial *trial, struct sim_error *error)
 {
     enum sim_status status = SIM_OK;
@@ -230,6 +246,16 @@ static enum sim_status run(struct trial *trial, struct sim_error *error)
                                          calibration->base_value, error);
     if (status == SIM_OK) {
         status = read_rows(trial, error);
+    }
+    if (status == SIM_OK && calibration->rehearsal) {
+        disturb(values, calibration->fit.value_count, trial->disturb, trial->seed);
+        for (size_t i = 0; i < calibration->fit.value_count; i++) { /* what is printed beside the values */
+            calibration->fit.values[i].low = values[i].low;
+            calibration->fit.values[i].high = values[i].high;
+        }
+    }
+    for (size_t i = 0; i < calibration->fit.value_count; i++) {
+        calibration->start_value[i] = values[i].start;
     }
     for (size_t i = 0; i < calibration->fit.value_count; i++) {
         groups[i] = section_of(calibration->fit.values[i].index);
@@ -277,12 +303,14 @@ static enum sim_status open_all(struct trial *trial, const char *base, const cha
     return status;
 }
 
-enum sim_status calibrate(const struct reckon_options *options, const char *base, const char *fit_path,
-                          const char *const *tables, size_t table_count, struct calibration **out,
-                          struct sim_error *error)
+static enum sim_status calibrate_rows(const struct reckon_options *options, const char *base, const char *fit_path,
+                                      const char *const *tables, size_t table_count, double share, struct calibration **out,
+                                      struct sim_error *error)
 {
     struct trial trial = { .calibration = calloc(1, sizeof(struct calibration)),
-                           .jobs = workers_jobs(options->jobs) };
+                           .jobs = workers_jobs(options->jobs),
+                           .disturb = share,
+                           .seed = options->seed };
     struct reckon_options alone = *options;
     alone.jobs = 1;
     alone.progress = NULL;
@@ -290,6 +318,7 @@ enum sim_status calibrate(const struct reckon_options *options, const char *base
     if (trial.calibration == NULL) {
         return sim_fail(error, SIM_NO_MEMORY, "no memory for a calibration");
     }
+    trial.calibration->rehearsal = share > 0;
     enum sim_status status = reckon_create(&alone, &trial.reckon, error);
     if (status == SIM_OK) {
         status = open_all(&trial, base, fit_path, tables, table_count, error);
@@ -307,6 +336,21 @@ enum sim_status calibrate(const struct reckon_options *options, const char *base
         calibration_destroy(trial.calibration);
     }
     return status;
+}
+
+enum sim_status calibrate(const struct reckon_options *options, const char *base, const char *fit_path,
+                          const char *const *tables, size_t table_count, struct calibration **out,
+                          struct sim_error *error)
+{
+    return calibrate_rows(options, base, fit_path, tables, table_count, 0, out, error);
+}
+
+enum sim_status calibrate_rehearse(const struct reckon_options *options, const char *base, const char *fit_path,
+                                   const char *const *tables, size_t table_count, double share, struct calibration **out,
+                                   struct sim_error *error)
+{
+    SIM_ASSERT(share > 0 && share < 1, "values disturbed by %g of themselves", share);
+    return calibrate_rows(options, base, fit_path, tables, table_count, share, out, error);
 }
 
 void calibration_destroy(struct calibration *calibration)
@@ -342,6 +386,7 @@ static struct json *values_json(const struct calibration *calibration)
         json_set_string(item, "key", chip_number_key(value->index));
         json_set_string(item, "unit", chip_number_unit(value->index));
         json_set_number(item, "base", calibration->base_value[i]);
+        json_set_number(item, "start", calibration->start_value[i]);
         json_set_number(item, "value", solution->value[i]);
         json_set_number(item, "low", value->low);
         json_set_number(item, "high", value->high);
@@ -405,6 +450,7 @@ struct json *calibration_json(const struct calibration *calibration)
     json_set_string(object, "schema", "reckon.calibration/1");
     json_set_string(object, "base", calibration->base);
     json_set_string(object, "fit", calibration->fit.path);
+    json_set_bool(object, "rehearsal", calibration->rehearsal);
     json_set_number(object, "scatter", calibration->solution.scatter);
     json_set_integer(object, "iterations", calibration->solution.iterations);
     json_set_integer(object, "evaluations", calibration->solution.evaluations);

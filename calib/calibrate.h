@@ -17,6 +17,8 @@ struct calibration {
     char base_path[4096];
     struct fit_file fit;
     double base_value[FIT_VALUES_MAX];
+    bool rehearsal;                     /* rows hold the base's own answers, not measurements */
+    double start_value[FIT_VALUES_MAX]; /* where the fit began: the base, or disturbed for a rehearsal */
     size_t row_count;
     struct calibration_row rows[FIT_ROWS_MAX];
     struct fit_solution solution;
@@ -28,6 +30,11 @@ struct calibration {
 enum sim_status calibrate(const struct reckon_options *options, const char *base, const char *fit_path,
                           const char *const *tables, size_t table_count, struct calibration **out,
                           struct sim_error *error);
+/* The same on rows whose figures are the base's own answers, from values that were all moved by `share` of themselves, up or down by
+ * the seed, and from ranges wide enough for it: which values do such rows give back? */
+enum sim_status calibrate_rehearse(const struct reckon_options *options, const char *base, const char *fit_path,
+                                   const char *const *tables, size_t table_count, double share, struct calibration **out,
+                                   struct sim_error *error);
 void calibration_destroy(struct calibration *calibration); /* NULL is allowed */
 
 /* The base profile with the identified values replaced: kind fitted, low and high two standard errors away but within the

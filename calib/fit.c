@@ -2,66 +2,64 @@
 #include <gsl/gsl_blas.h>
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_linalg.h>
-#include <gsl/gsl_multifit_nlinear.h>
+#include <gsl/gsl_multifit.h>
+#include <gsl/gsl_randist.h>
+#include <gsl/gsl_rng.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ITERATIONS_DEFAULT 60
-#define ITERATIONS_PER_ROUND 8 /* steps between two re-weightings */
-#define DIFFERENCE \
-    0.06 /* of a value's range, away from the nearer bound: wide, since a simulator's answers scatter by tenths of a percent */
+/* A simulator's answers scatter by some tenths of a percent, which is about what the last steps of a fit gain: slopes by differences
+ * then say more of the scatter than of the model. So a round moves all values at once, to and fro at random within a box
+ * about the best point, and reads each row's slopes out of all its answers in the box by regression; the linear model's minimum
+ * within the box is the next point, and the box shrinks when the minimum lies inside or is no better. */
+
+#define ROUNDS_DEFAULT 30
 #define SCREEN 0.25 /* of the range, each way, all values of a group at once: rows that stay the same heed none of them */
-#define SECANT_MIN 0.02 /* of the range: shorter steps say more of the scatter than of a slope */
-#define EDGE \
-    0.01 /* of the range: a start on a bound is moved this far inside, where its derivative is not zero */
-#define PRIOR 0.01        /* moving a value through its whole range costs as much as one row off by this */
-#define TUKEY 4.685       /* 95% efficient where residuals are normal */
-#define SCATTER_MIN 0.003 /* rows closer than this are all equally good: measurements repeat no better */
-#define STEP_MIN 0.003    /* of the range: smaller steps end a round */
-#define SETTLED 0.01      /* of the range: values that move less between rounds have converged */
-#define UNIDENTIFIED 0.5  /* of the range: a direction known no better is not known */
-#define SLOPE_REACH \
-    0.3 /* of the range: slopes, corrected by the steps taken since, hold this far from where they were taken */
-#define FRESH 0.03 /* of the range: slopes so near are the point's own; a fit ends on no others */
-#define NEAR_BOUND \
-    0.15 /* of the range: a value here that is pushed outwards only creeps on and counts as on its bound */
-#define LEFT_OVER_MAX \
-    1.0 /* what a further step promises, over what scatter alone would promise, above which a stop is no minimum */
+#define SHARE_EDGE 0.01    /* of the range: a start on a bound is moved this far inside */
+#define RADIUS_START 0.3   /* of the range: half the box's side */
+#define RADIUS_AGAIN 0.2   /* after a value was put back */
+#define RADIUS_END 0.1     /* narrower, the scatter hides the slopes, */
+#define CURVED 0.4         /* unless the linear model's misfit falls by this and more as the box shrinks: then it is the model's curvature */
+#define RADIUS_LEAST 0.02
+#define SHRINK 0.6
+#define REACH 1.25         /* of the radius: answers no further from the centre count in the regression */
+#define POINTS_PER_SLOPE 1.3
+#define POINTS_SPARE 6
+#define INNER 0.6          /* of the radius: points lie at least so far from the centre, where slopes show */
+#define RIDGE 0.3          /* against about one a point: what keeps slopes that few points tell apart from running off */
+#define PRIOR 0.01         /* moving a value through its whole range costs as much as one row off by this */
+#define TUKEY 4.685        /* 95% efficient where residuals are normal */
+#define SCATTER_MIN 0.003  /* rows closer than this are all equally good: measurements repeat no better */
+#define SETTLED 0.03       /* of the range: a value that would move no further, or by no more than its error, has converged */
+#define UNIDENTIFIED 0.5   /* of the range: a direction known no better is not known */
+#define REFUSALS_MAX 4     /* rounds in a row at the narrowest box that found nothing better though values would move */
+#define REWEIGHTINGS 20
+#define SWEEPS 2000        /* of coordinate descent over the linear model: cheap */
 
 struct trial { /* answers of one set of values */
-    double values[FIT_VALUES_MAX], residuals[FIT_ROWS_MAX];
+    double values[FIT_VALUES_MAX], shares[FIT_VALUES_MAX], residuals[FIT_ROWS_MAX];
+    bool asked[FIT_ROWS_MAX], known[FIT_ROWS_MAX];
 };
 
-/* A value v between low and high is fitted as p: v = low + (high - low) share(p). */
+/* A value v between low and high is fitted as its share: v = low + (high - low) share. */
 struct solver {
     const struct fit_problem *problem;
     size_t active[FIT_VALUES_MAX], active_count; /* the values still free; the others stay at their start */
+    double centre[FIT_VALUES_MAX], centre_rows[FIT_ROWS_MAX]; /* shares of the best point, by value; its residuals */
+    double radius;
     double weight[FIT_ROWS_MAX];
-    struct trial *trials; /* every one so far: a row is asked for again only when a value changed that it heeds */
+    double at_centre[FIT_ROWS_MAX], slope[FIT_ROWS_MAX][FIT_VALUES_MAX]; /* linear model about the centre, by active value */
+    double doubt[FIT_ROWS_MAX][FIT_VALUES_MAX];                          /* variance of those slopes */
+    bool heeds[FIT_ROWS_MAX][FIT_VALUES_MAX];                            /* by value */
+    struct trial *trials;
     size_t trial_count;
-    /* By value, not by active value. A row heeds a value until moves of it both ways left the row the same to the bit. */
-    bool heeds[FIT_ROWS_MAX][FIT_VALUES_MAX], still_up[FIT_ROWS_MAX][FIT_VALUES_MAX],
-        still_down[FIT_ROWS_MAX][FIT_VALUES_MAX];
-    bool screened, has_slope;
-    uint32_t slopes_taken;
-    double slope[FIT_ROWS_MAX][FIT_VALUES_MAX], /* d residual / d share of the active values, at slope_at */
-        fresh_at[FIT_VALUES_MAX],               /* shares where they were last taken by differences */
-        slope_at[FIT_VALUES_MAX], slope_rows[FIT_ROWS_MAX];
-    uint32_t iterations, evaluations;
+    gsl_rng *rng;
+    uint32_t rounds, evaluations;
     size_t tasks;
-    enum sim_status status; /* of the model: GSL's callbacks can only say "failed" */
     struct sim_error *error;
 };
 
-static double share_of(double p)
-{
-    return 1 / (1 + exp(-p));
-}
-static double logit(double share)
-{
-    return log(share / (1 - share));
-}
 static double range_of(const struct fit_value *value)
 {
     return value->high - value->low;
@@ -74,72 +72,61 @@ static double trust_of(const struct fit_problem *problem, size_t row)
 
 static double start_share(const struct fit_value *value)
 {
-    return fmin(fmax((value->start - value->low) / range_of(value), EDGE), 1 - EDGE);
+    return fmin(fmax((value->start - value->low) / range_of(value), SHARE_EDGE), 1 - SHARE_EDGE);
 }
 
-/* ---- answers of the model, each row asked for once per value that it heeds */
+/* ---- answers of the model, each row asked for once per set of the values that it heeds */
 
-static bool same_bits(double a, double b)
+static void set_trial(const struct solver *solver, const double *shares, struct trial *trial)
 {
-    return memcmp(&a, &b, sizeof a) == 0;
+    const struct fit_problem *problem = solver->problem;
+    memset(trial, 0, sizeof *trial);
+    for (size_t i = 0; i < problem->value_count; i++) {
+        trial->values[i] = problem->values[i].start;
+        trial->shares[i] = shares[i];
+    }
+    for (size_t a = 0; a < solver->active_count; a++) {
+        size_t i = solver->active[a];
+        trial->values[i] = fmin(problem->values[i].low + range_of(&problem->values[i]) * shares[i], problem->values[i].high);
+    }
 }
 
-static bool answers_row(const struct solver *solver, const struct trial *trial, const double *values, size_t r)
+static bool answers_row(const struct solver *solver, const struct trial *trial, const struct trial *asked, size_t r)
 {
-    for (size_t i = 0; i < solver->problem->value_count; i++) {
-        if (solver->heeds[r][i] && !same_bits(trial->values[i], values[i])) {
+    for (size_t i = 0; trial->known[r] && i < solver->problem->value_count; i++) {
+        if (solver->heeds[r][i] && memcmp(&trial->values[i], &asked->values[i], sizeof(double)) != 0) {
             return false;
         }
     }
-    return true;
+    return trial->known[r];
 }
 
-static const struct trial *trial_of_row(const struct solver *solver, const double *values, size_t r)
+static const struct trial *trial_of_row(const struct solver *solver, const struct trial *asked, size_t r)
 {
     for (size_t t = solver->trial_count; t-- > 0;) {
-        if (answers_row(solver, &solver->trials[t], values, r)) {
+        if (answers_row(solver, &solver->trials[t], asked, r)) {
             return &solver->trials[t];
         }
     }
     return NULL;
 }
 
-static void values_of(const struct solver *solver, const double *shares, double *values)
-{
-    const struct fit_problem *problem = solver->problem;
-    for (size_t i = 0; i < problem->value_count; i++) {
-        values[i] = problem->values[i].start;
-    }
-    for (size_t a = 0; a < solver->active_count; a++) {
-        const struct fit_value *value = &problem->values[solver->active[a]];
-        values[solver->active[a]] = fmin(value->low + range_of(value) * shares[a], value->high);
-    }
-}
-
-static enum sim_status check_finite(struct solver *solver, const struct fit_task *tasks, size_t task_count,
-                                    const double *answers)
-{
-    for (size_t t = 0; t < task_count; t++) {
-        if (!isfinite(answers[t])) {
-            return sim_fail(solver->error, SIM_UNSUPPORTED, "row %zu of the fit has no finite prediction",
-                            tasks[t].row + 1);
-        }
-    }
-    return SIM_OK;
-}
-
-/* Answers of `count` sets of values that the caller has put into `trials`, which then join those known. */
+/* The rows asked of `count` trials, which then join those known. */
 static enum sim_status answer(struct solver *solver, struct trial *trials, size_t count)
 {
     const struct fit_problem *problem = solver->problem;
     struct fit_task *tasks = malloc((count * problem->row_count + 1) * sizeof *tasks);
-    double *answers = malloc((count * problem->row_count + 1) * sizeof *answers), **places = NULL;
+    double *answers = malloc((count * problem->row_count + 1) * sizeof *answers);
+    double **places = malloc((count * problem->row_count + 1) * sizeof *places);
     size_t task_count = 0;
-    places = malloc((count * problem->row_count + 1) * sizeof *places);
     SIM_ASSERT(tasks != NULL && answers != NULL && places != NULL, "no memory for %zu trials", count);
     for (size_t p = 0; p < count; p++) {
         for (size_t r = 0; r < problem->row_count; r++) {
-            const struct trial *known = trial_of_row(solver, trials[p].values, r);
+            if (!trials[p].asked[r]) {
+                continue;
+            }
+            const struct trial *known = trial_of_row(solver, &trials[p], r);
+            trials[p].known[r] = true;
             if (known != NULL) {
                 trials[p].residuals[r] = known->residuals[r];
             } else {
@@ -150,16 +137,15 @@ static enum sim_status answer(struct solver *solver, struct trial *trials, size_
     }
     solver->evaluations += (uint32_t)count;
     solver->tasks += task_count;
-    solver->status = task_count > 0
-                         ? problem->residuals(problem->context, tasks, task_count, answers, solver->error)
-                         : SIM_OK;
-    if (solver->status == SIM_OK) {
-        solver->status = check_finite(solver, tasks, task_count, answers);
-    }
-    if (solver->status == SIM_OK) {
-        for (size_t t = 0; t < task_count; t++) {
-            *places[t] = answers[t];
+    enum sim_status status =
+        task_count > 0 ? problem->residuals(problem->context, tasks, task_count, answers, solver->error) : SIM_OK;
+    for (size_t t = 0; status == SIM_OK && t < task_count; t++) {
+        *places[t] = answers[t];
+        if (!isfinite(answers[t])) {
+            status = sim_fail(solver->error, SIM_UNSUPPORTED, "row %zu of the fit has no finite prediction", tasks[t].row + 1);
         }
+    }
+    if (status == SIM_OK) {
         solver->trials = realloc(solver->trials, (solver->trial_count + count) * sizeof *solver->trials);
         SIM_ASSERT(solver->trials != NULL, "no memory for %zu trials", solver->trial_count);
         memcpy(&solver->trials[solver->trial_count], trials, count * sizeof *trials);
@@ -168,218 +154,224 @@ static enum sim_status answer(struct solver *solver, struct trial *trials, size_
     free(tasks);
     free(answers);
     free(places);
-    return solver->status;
+    return status;
 }
 
-/* Residuals of the rows where the active values have these shares of their ranges. */
+/* All rows at `shares`. */
 static enum sim_status rows_at(struct solver *solver, const double *shares, double *residuals)
 {
     struct trial trial;
-    values_of(solver, shares, trial.values);
-    if (answer(solver, &trial, 1) == SIM_OK) {
-        memcpy(residuals, trial.residuals, solver->problem->row_count * sizeof residuals[0]);
+    set_trial(solver, shares, &trial);
+    memset(trial.asked, true, sizeof trial.asked);
+    enum sim_status status = answer(solver, &trial, 1);
+    if (status == SIM_OK) {
+        memcpy(residuals, solver->trials[solver->trial_count - 1].residuals, solver->problem->row_count * sizeof residuals[0]);
     }
-    return solver->status;
+    return status;
 }
 
-static void shares_of(const struct solver *solver, const gsl_vector *x, double *shares)
-{
-    for (size_t a = 0; a < solver->active_count; a++) {
-        shares[a] = share_of(gsl_vector_get(x, a));
-    }
-}
-
-/* ---- what GSL asks for: rows first, then one residual per value that holds it weakly to its start */
-
-static int residuals_at(const gsl_vector *x, void *context, gsl_vector *f)
-{
-    struct solver *solver = context;
-    double shares[FIT_VALUES_MAX], rows[FIT_ROWS_MAX];
-    shares_of(solver, x, shares);
-    if (rows_at(solver, shares, rows) != SIM_OK) {
-        return GSL_EFAILED;
-    }
-    for (size_t r = 0; r < solver->problem->row_count; r++) {
-        gsl_vector_set(f, r, rows[r]);
-    }
-    for (size_t a = 0; a < solver->active_count; a++) {
-        gsl_vector_set(f, solver->problem->row_count + a,
-                       PRIOR * (shares[a] - start_share(&solver->problem->values[solver->active[a]])));
-    }
-    return GSL_SUCCESS;
-}
-
-static double largest_move(const double *a, const double *b, size_t count)
-{
-    double largest = 0;
-    for (size_t i = 0; i < count; i++) {
-        largest = fmax(largest, fabs(a[i] - b[i]));
-    }
-    return largest;
-}
-
-/* ---- slopes */
+/* ---- which rows heed which values */
 
 static uint32_t group_of(const struct fit_problem *problem, size_t value)
 {
     return problem->group != NULL ? problem->group[value] : 0;
 }
 
-static void note_still(struct solver *solver, size_t value, bool up, const double *rows, const double *moved)
+static bool same_answer(const struct solver *solver, const struct trial *trial, size_t r)
 {
-    for (size_t r = 0; r < solver->problem->row_count; r++) {
-        bool *still = up ? &solver->still_up[r][value] : &solver->still_down[r][value];
-        *still = *still || same_bits(rows[r], moved[r]);
-        if (solver->still_up[r][value] && solver->still_down[r][value]) {
-            solver->heeds[r][value] = false;
-        }
-    }
+    return memcmp(&trial->residuals[r], &solver->centre_rows[r], sizeof(double)) == 0;
 }
 
-/* Move all active values of a group at once, up and down. Most rows heed few groups, and a trial of all rows is what costs. */
-static enum sim_status screen(struct solver *solver, const double *shares, const double *rows)
+/* Move the values of each set, all of a set at once, up and then down: a row that stays the same to the bit heeds none of them, and
+ * is asked no more. Values of one set have the same number set_of[i] below `sets`. */
+static enum sim_status screen(struct solver *solver, const size_t *set_of, size_t sets)
 {
-    struct trial trials[2 * FIT_VALUES_MAX];
-    size_t trial_of[FIT_VALUES_MAX], count = 0;
-    for (size_t a = 0; a < solver->active_count; a++) {
-        uint32_t group = group_of(solver->problem, solver->active[a]);
+    const struct fit_problem *problem = solver->problem;
+    struct trial trials[FIT_VALUES_MAX];
+    bool still[FIT_ROWS_MAX][FIT_VALUES_MAX] = { { false } }; /* by set: not moved by the way up */
+    enum sim_status status = SIM_OK;
+    for (int way = 1; status == SIM_OK && way >= -1; way -= 2) {
+        for (size_t set = 0; set < sets; set++) {
+            double moved[FIT_VALUES_MAX];
+            memcpy(moved, solver->centre, sizeof moved);
+            for (size_t i = 0; i < problem->value_count; i++) {
+                moved[i] += set_of[i] == set ? SCREEN * way : 0;
+                moved[i] = fmin(fmax(moved[i], 0), 1);
+            }
+            set_trial(solver, moved, &trials[set]);
+            for (size_t i = 0; i < problem->value_count; i++) {
+                for (size_t r = 0; set_of[i] == set && r < problem->row_count; r++) {
+                    trials[set].asked[r] = trials[set].asked[r] || (solver->heeds[r][i] && (way > 0 || still[r][set]));
+                }
+            }
+        }
+        size_t base = solver->trial_count;
+        status = answer(solver, trials, sets);
+        for (size_t i = 0; status == SIM_OK && i < problem->value_count; i++) {
+            const struct trial *trial = &solver->trials[base + set_of[i]];
+            for (size_t r = 0; r < problem->row_count; r++) {
+                bool same = trial->asked[r] && same_answer(solver, trial, r);
+                solver->heeds[r][i] = solver->heeds[r][i] && !(way < 0 && same);
+                still[r][set_of[i]] = same;
+            }
+        }
+    }
+    return status;
+}
+
+/* First whole groups, which leaves most rows few values, then the values one by one. */
+static enum sim_status screen_all(struct solver *solver)
+{
+    const struct fit_problem *problem = solver->problem;
+    size_t set_of[FIT_VALUES_MAX], single[FIT_VALUES_MAX], sets = 0;
+    for (size_t i = 0; i < problem->value_count; i++) {
         size_t earlier = 0;
-        while (group_of(solver->problem, solver->active[earlier]) != group) {
+        while (group_of(problem, earlier) != group_of(problem, i)) {
             earlier++;
         }
-        trial_of[a] = earlier < a ? trial_of[earlier] : count;
-        if (earlier < a) {
-            continue;
-        }
-        for (int way = 1; way >= -1; way -= 2) {
-            double moved[FIT_VALUES_MAX];
-            for (size_t b = 0; b < solver->active_count; b++) {
-                bool moves = group_of(solver->problem, solver->active[b]) == group;
-                moved[b] = moves ? fmin(fmax(shares[b] + SCREEN * way, 0), 1) : shares[b];
-            }
-            values_of(solver, moved, trials[count++].values);
+        set_of[i] = earlier < i ? set_of[earlier] : sets++;
+        single[i] = i;
+    }
+    enum sim_status status = screen(solver, set_of, sets);
+    return status == SIM_OK ? screen(solver, single, problem->value_count) : status;
+}
+
+/* ---- the linear model about the centre */
+
+static bool in_box(const struct solver *solver, const struct trial *trial, size_t r)
+{
+    for (size_t i = 0; i < solver->problem->value_count; i++) {
+        if (solver->heeds[r][i] && fabs(trial->shares[i] - solver->centre[i]) > REACH * solver->radius) {
+            return false;
         }
     }
-    if (answer(solver, trials, count) != SIM_OK) {
-        return solver->status;
-    }
+    return trial->known[r];
+}
+
+static size_t heeded(const struct solver *solver, size_t r, size_t *list)
+{
+    size_t count = 0;
     for (size_t a = 0; a < solver->active_count; a++) {
-        note_still(solver, solver->active[a], true, rows, trials[trial_of[a]].residuals);
-        note_still(solver, solver->active[a], false, rows, trials[trial_of[a] + 1].residuals);
-    }
-    solver->screened = true;
-    return SIM_OK;
-}
-
-/* Correct the slopes by what the step from slope_at to `shares` did, each row by the values that it heeds (Broyden's update,
- * kept sparse as Schubert does). */
-static void slopes_by_step(struct solver *solver, const double *shares, const double *rows)
-{
-    for (size_t r = 0; r < solver->problem->row_count; r++) {
-        double length = 0, promised = 0;
-        for (size_t a = 0; a < solver->active_count; a++) {
-            if (solver->heeds[r][solver->active[a]]) {
-                double step = shares[a] - solver->slope_at[a];
-                length += step * step;
-                promised += step * solver->slope[r][a];
-            }
-        }
-        if (length < SECANT_MIN * SECANT_MIN) {
-            continue;
-        }
-        double missed = rows[r] - solver->slope_rows[r] - promised;
-        for (size_t a = 0; a < solver->active_count; a++) {
-            if (solver->heeds[r][solver->active[a]]) {
-                solver->slope[r][a] += missed * (shares[a] - solver->slope_at[a]) / length;
-            }
+        if (solver->heeds[r][solver->active[a]]) {
+            list[count++] = a;
         }
     }
-    memcpy(solver->slope_at, shares, solver->active_count * sizeof shares[0]);
-    memcpy(solver->slope_rows, rows, solver->problem->row_count * sizeof rows[0]);
+    return count;
 }
 
-/* Away from the nearer bound, and where both are far the other way every second time, so that what a row heeds is learnt. */
-static double way_of(const struct solver *solver, double share)
-{
-    bool far = share > DIFFERENCE && share < 1 - DIFFERENCE;
-    double way = share < 0.5 ? 1 : -1;
-    return far && solver->slopes_taken % 2 == 1 ? -way : way;
-}
-
-/* Slopes by differences that stay inside the bounds, all at once. */
-static enum sim_status slopes_by_differences(struct solver *solver, const double *shares, const double *rows)
-{
-    struct trial trials[FIT_VALUES_MAX];
-    double way[FIT_VALUES_MAX];
-    solver->has_slope = false;
-    if (!solver->screened && screen(solver, shares, rows) != SIM_OK) {
-        return solver->status;
-    }
-    for (size_t a = 0; a < solver->active_count; a++) {
-        double moved[FIT_VALUES_MAX];
-        memcpy(moved, shares, solver->active_count * sizeof moved[0]);
-        way[a] = way_of(solver, shares[a]);
-        moved[a] += DIFFERENCE * way[a];
-        values_of(solver, moved, trials[a].values);
-    }
-    if (answer(solver, trials, solver->active_count) != SIM_OK) {
-        return solver->status;
-    }
-    for (size_t a = 0; a < solver->active_count; a++) {
-        for (size_t r = 0; r < solver->problem->row_count; r++) {
-            solver->slope[r][a] = (trials[a].residuals[r] - rows[r]) / (DIFFERENCE * way[a]);
-        }
-        note_still(solver, solver->active[a], way[a] > 0, rows, trials[a].residuals);
-    }
-    solver->slopes_taken++;
-    memcpy(solver->fresh_at, shares, solver->active_count * sizeof shares[0]);
-    memcpy(solver->slope_at, shares, solver->active_count * sizeof shares[0]);
-    memcpy(solver->slope_rows, rows, solver->problem->row_count * sizeof rows[0]);
-    solver->has_slope = true;
-    return SIM_OK;
-}
-
-/* Slopes at `shares`: those of a point up to `reach` away, corrected, or by differences here. */
-static enum sim_status slopes_near(struct solver *solver, const double *shares, double reach)
-{
-    double rows[FIT_ROWS_MAX];
-    if (rows_at(solver, shares, rows) != SIM_OK) {
-        return solver->status;
-    }
-    if (solver->has_slope && largest_move(shares, solver->fresh_at, solver->active_count) <= reach) {
-        slopes_by_step(solver, shares, rows);
-        return SIM_OK;
-    }
-    return slopes_by_differences(solver, shares, rows);
-}
-
-static int jacobian_at(const gsl_vector *x, void *context, gsl_matrix *jacobian)
-{
-    struct solver *solver = context;
-    double shares[FIT_VALUES_MAX];
-    size_t rows = solver->problem->row_count;
-    shares_of(solver, x, shares);
-    if (slopes_near(solver, shares, SLOPE_REACH) != SIM_OK) {
-        return GSL_EFAILED;
-    }
-    gsl_matrix_set_zero(jacobian);
-    for (size_t a = 0; a < solver->active_count; a++) {
-        double chain = shares[a] * (1 - shares[a]); /* d share / d p */
-        for (size_t r = 0; r < rows; r++) {
-            gsl_matrix_set(jacobian, r, a, solver->slope[r][a] * chain);
-        }
-        gsl_matrix_set(jacobian, rows + a, a, PRIOR * chain);
-    }
-    return GSL_SUCCESS;
-}
-
-/* ---- robust weights */
-
-static int by_number(const void *a, const void *b)
+static int by_place(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
+
+/* Points of a box: each value in one half of its side in half of them, at random, and well away from the middle. */
+static void make_points(struct solver *solver, struct trial *points, size_t count)
+{
+    for (size_t p = 0; p < count; p++) {
+        set_trial(solver, solver->centre, &points[p]);
+    }
+    for (size_t a = 0; a < solver->active_count; a++) {
+        size_t i = solver->active[a];
+        double low = fmax(solver->centre[i] - solver->radius, 0), high = fmin(solver->centre[i] + solver->radius, 1);
+        double middle = (low + high) / 2, half = (high - low) / 2;
+        size_t order[FIT_VALUES_MAX * 4];
+        for (size_t p = 0; p < count; p++) {
+            order[p] = p;
+        }
+        gsl_ran_shuffle(solver->rng, order, count, sizeof order[0]);
+        for (size_t p = 0; p < count; p++) {
+            double away = half * (INNER + (1 - INNER) * gsl_rng_uniform(solver->rng));
+            points[order[p]].shares[i] = middle + (p % 2 == 0 ? away : -away);
+        }
+    }
+    for (size_t p = 0; p < count; p++) {
+        double shares[FIT_VALUES_MAX];
+        memcpy(shares, points[p].shares, sizeof shares);
+        set_trial(solver, shares, &points[p]);
+    }
+}
+
+/* New points where the answers in the box do not carry a row's slopes. */
+static enum sim_status fill_box(struct solver *solver)
+{
+    struct trial points[FIT_VALUES_MAX * 4];
+    size_t want[FIT_ROWS_MAX], most = 0, list[FIT_VALUES_MAX];
+    for (size_t r = 0; r < solver->problem->row_count; r++) {
+        size_t slopes = heeded(solver, r, list), there = 0;
+        for (size_t t = 0; t < solver->trial_count; t++) {
+            there += in_box(solver, &solver->trials[t], r);
+        }
+        size_t needed = slopes > 0 ? (size_t)(POINTS_PER_SLOPE * (double)slopes) + POINTS_SPARE : 0;
+        size_t fresh = slopes > 0 ? slopes / 3 + 2 : 0; /* each round brings some, so that a box that stays becomes better known */
+        want[r] = needed > there + fresh ? needed - there : fresh;
+        most = want[r] > most ? want[r] : most;
+    }
+    make_points(solver, points, most);
+    for (size_t p = 0; p < most; p++) {
+        for (size_t r = 0; r < solver->problem->row_count; r++) {
+            points[p].asked[r] = p < want[r];
+        }
+    }
+    return answer(solver, points, most);
+}
+
+/* Slopes of row r out of its answers in the box. Returns the mean square that they leave. */
+static double regress(struct solver *solver, size_t r)
+{
+    size_t list[FIT_VALUES_MAX], slopes = heeded(solver, r, list), count = 0;
+    memset(solver->slope[r], 0, sizeof solver->slope[r]);
+    memset(solver->doubt[r], 0, sizeof solver->doubt[r]);
+    solver->at_centre[r] = solver->centre_rows[r];
+    for (size_t t = 0; t < solver->trial_count; t++) {
+        count += in_box(solver, &solver->trials[t], r);
+    }
+    if (slopes == 0 || count < slopes + 2) {
+        return 0;
+    }
+    gsl_matrix *x = gsl_matrix_calloc(count, slopes);
+    gsl_vector *y = gsl_vector_calloc(count), *g = gsl_vector_calloc(slopes), *mean = gsl_vector_calloc(slopes);
+    double mean_y = 0, residual_norm, solution_norm;
+    size_t n = 0;
+    for (size_t t = 0; t < solver->trial_count; t++) {
+        const struct trial *trial = &solver->trials[t];
+        if (!in_box(solver, trial, r)) {
+            continue;
+        }
+        for (size_t k = 0; k < slopes; k++) {
+            size_t i = solver->active[list[k]];
+            gsl_matrix_set(x, n, k, (trial->shares[i] - solver->centre[i]) / solver->radius);
+        }
+        gsl_vector_set(y, n++, trial->residuals[r]);
+        mean_y += trial->residuals[r] / (double)count;
+    }
+    for (size_t k = 0; k < slopes; k++) {
+        gsl_vector_view column = gsl_matrix_column(x, k);
+        gsl_vector_set(mean, k, gsl_vector_sum(&column.vector) / (double)count);
+        gsl_vector_add_constant(&column.vector, -gsl_vector_get(mean, k));
+    }
+    gsl_vector_add_constant(y, -mean_y);
+    gsl_multifit_linear_workspace *work = gsl_multifit_linear_alloc(count, slopes);
+    gsl_multifit_linear_svd(x, work);
+    gsl_multifit_linear_solve(RIDGE, x, y, g, &residual_norm, &solution_norm, work);
+    double left = residual_norm * residual_norm / (double)(count - slopes - 1);
+    solver->at_centre[r] = mean_y;
+    for (size_t k = 0; k < slopes; k++) {
+        gsl_vector_view column = gsl_matrix_column(x, k);
+        double length = gsl_blas_dnrm2(&column.vector);
+        solver->doubt[r][list[k]] = left / (length * length + RIDGE * RIDGE) / (solver->radius * solver->radius);
+        solver->slope[r][list[k]] = gsl_vector_get(g, k) / solver->radius;
+        solver->at_centre[r] -= gsl_vector_get(g, k) * gsl_vector_get(mean, k);
+    }
+    gsl_multifit_linear_free(work);
+    gsl_matrix_free(x);
+    gsl_vector_free(y);
+    gsl_vector_free(g);
+    gsl_vector_free(mean);
+    return left;
+}
+
+/* ---- robust weights */
 
 /* Median of |residual| as a standard deviation, corrected for the values fitted. */
 static double scatter_of(const double *residuals, size_t rows, size_t values)
@@ -388,7 +380,7 @@ static double scatter_of(const double *residuals, size_t rows, size_t values)
     for (size_t r = 0; r < rows; r++) {
         sorted[r] = fabs(residuals[r]);
     }
-    qsort(sorted, rows, sizeof sorted[0], by_number);
+    qsort(sorted, rows, sizeof sorted[0], by_place);
     double median = rows % 2 == 1 ? sorted[rows / 2] : (sorted[rows / 2 - 1] + sorted[rows / 2]) / 2;
     double freedom = rows > values ? sqrt((double)rows / (double)(rows - values)) : 1;
     return fmax(median / 0.6745 * freedom, SCATTER_MIN);
@@ -402,284 +394,275 @@ static void reweight(struct solver *solver, const double *residuals, double scat
     }
 }
 
-/* ---- one fit of the active values */
+/* ---- the linear model's minimum within the box */
 
-enum round_end { ROUND_SETTLED, ROUND_STUCK, ROUND_UNFINISHED, ROUND_FAILED };
-
-/* Steps under fixed weights, until they are small, none helps, or the round's share of steps is used up. */
-static enum round_end run_round(struct solver *solver, gsl_multifit_nlinear_workspace *work, double *shares,
-                                uint32_t iterations_max)
+static void modelled_rows(const struct solver *solver, const double *shares, double *rows)
 {
-    double before[FIT_VALUES_MAX];
-    for (uint32_t i = 0; i < ITERATIONS_PER_ROUND; i++) {
-        if (solver->iterations >= iterations_max) {
-            return ROUND_UNFINISHED;
-        }
-        memcpy(before, shares, solver->active_count * sizeof before[0]);
-        solver->iterations++;
-        int status = gsl_multifit_nlinear_iterate(work);
-        if (solver->status != SIM_OK) {
-            return ROUND_FAILED;
-        }
-        shares_of(solver, gsl_multifit_nlinear_position(work), shares);
-        if (status != GSL_SUCCESS) {
-            return ROUND_STUCK;
-        }
-        if (largest_move(before, shares, solver->active_count) < STEP_MIN) {
-            return ROUND_SETTLED;
-        }
-    }
-    return ROUND_UNFINISHED;
-}
-
-static void set_weights(const struct solver *solver, gsl_vector *weights)
-{
-    gsl_vector_set_all(weights, 1);
     for (size_t r = 0; r < solver->problem->row_count; r++) {
-        gsl_vector_set(weights, r, fmax(solver->weight[r], 1e-9)); /* GSL takes no zero */
+        rows[r] = solver->at_centre[r];
+        for (size_t a = 0; a < solver->active_count; a++) {
+            rows[r] += solver->slope[r][a] * (shares[solver->active[a]] - solver->centre[solver->active[a]]);
+        }
     }
 }
 
-/* Whether a value that is on or near a bound is pushed outwards, where there is nothing to gain. */
-static bool leans_on_bound(const struct solver *solver, const double *residuals, double share, size_t a)
+/* One value's best place while the others stay; `rows` follow. What counts is the square that a move can be expected to leave, which
+ * the doubt of the slopes adds to: values that move the rows by less than the answers scatter stay. Returns how far it moved. */
+static double descend(const struct solver *solver, size_t a, double *shares, double *rows)
 {
-    double push = 0; /* downhill */
+    size_t i = solver->active[a];
+    double curvature = PRIOR * PRIOR;
+    double gradient = PRIOR * PRIOR * (shares[i] - start_share(&solver->problem->values[i]));
     for (size_t r = 0; r < solver->problem->row_count; r++) {
-        push -= solver->weight[r] * residuals[r] * solver->slope[r][a];
+        curvature += solver->weight[r] * solver->slope[r][a] * solver->slope[r][a];
+        gradient += solver->weight[r] * solver->slope[r][a] * rows[r];
+        curvature += solver->weight[r] * solver->doubt[r][a];
+        gradient += solver->weight[r] * solver->doubt[r][a] * (shares[i] - solver->centre[i]);
     }
-    return (share < NEAR_BOUND && push < 0) || (share > 1 - NEAR_BOUND && push > 0);
+    double low = fmax(solver->centre[i] - solver->radius, 0), high = fmin(solver->centre[i] + solver->radius, 1);
+    double to = fmin(fmax(shares[i] - gradient / curvature, low), high), move = to - shares[i];
+    for (size_t r = 0; r < solver->problem->row_count; r++) {
+        rows[r] += solver->slope[r][a] * move;
+    }
+    shares[i] = to;
+    return fabs(move);
 }
 
-/* Bates and Watts' relative offset: the part of the residuals that the linear model could still remove, against the part that
- * it could not, each by its degrees of freedom. 0 at a minimum; 1: a full step is as long as the values are uncertain. */
-static double offset_of(const struct solver *solver, const double *shares, const double *residuals)
+/* Coordinate descent between re-weightings: the problem is convex, and the box splits by value. */
+static void minimise(struct solver *solver, double *shares)
 {
-    size_t rows = solver->problem->row_count, count = solver->active_count;
-    double total = 0, along = 0;
-    gsl_matrix *slope = gsl_matrix_alloc(rows, count), *v = gsl_matrix_alloc(count, count);
-    gsl_vector *s = gsl_vector_alloc(count), *work = gsl_vector_alloc(count);
-    for (size_t a = 0; a < count; a++) {
-        double free = leans_on_bound(solver, residuals, shares[a], a) ? 0 : 1;
-        for (size_t r = 0; r < rows; r++) {
-            gsl_matrix_set(slope, r, a, solver->slope[r][a] * sqrt(solver->weight[r]) * free);
+    double rows[FIT_ROWS_MAX];
+    memcpy(shares, solver->centre, sizeof solver->centre);
+    for (int w = 0; w < REWEIGHTINGS; w++) {
+        double largest = 1;
+        modelled_rows(solver, shares, rows);
+        for (int sweep = 0; sweep < SWEEPS && largest > 1e-6; sweep++) {
+            largest = 0;
+            for (size_t a = 0; a < solver->active_count; a++) {
+                largest = fmax(largest, descend(solver, a, shares, rows));
+            }
         }
+        reweight(solver, rows, scatter_of(rows, solver->problem->row_count, solver->active_count));
     }
-    gsl_linalg_SV_decomp(slope, v, s, work);
-    for (size_t r = 0; r < rows; r++) {
-        total += solver->weight[r] * residuals[r] * residuals[r];
+}
+
+static double objective(const struct solver *solver, const double *shares, const double *rows)
+{
+    double sum = 0;
+    for (size_t r = 0; r < solver->problem->row_count; r++) {
+        sum += solver->weight[r] * rows[r] * rows[r];
     }
-    for (size_t a = 0; a < count; a++) {
-        double dot = 0, singular = gsl_vector_get(s, a);
-        for (size_t r = 0; r < rows; r++) {
-            dot += gsl_matrix_get(slope, r, a) * residuals[r] * sqrt(solver->weight[r]);
-        }
-        along += dot * dot * singular * singular /
-                 (singular * singular + PRIOR * PRIOR); /* the prior holds the others */
+    for (size_t a = 0; a < solver->active_count; a++) {
+        double moved = shares[solver->active[a]] - start_share(&solver->problem->values[solver->active[a]]);
+        sum += PRIOR * PRIOR * moved * moved;
     }
-    gsl_matrix_free(slope);
-    gsl_matrix_free(v);
-    gsl_vector_free(s);
-    gsl_vector_free(work);
-    double freedom = rows > count ? (double)(rows - count) : 1;
-    double rest = fmax(total - along, (double)rows * SCATTER_MIN * SCATTER_MIN);
-    return sqrt(along / (double)count / (rest / freedom));
+    return sum;
 }
 
 static enum sim_status not_converged(const struct solver *solver, const char *why)
 {
-    return sim_fail(solver->error, SIM_UNSUPPORTED,
-                    "the fit does not converge: %s after %u steps and %u evaluations", why,
-                    solver->iterations, solver->evaluations);
-}
-
-/* Re-weighted rounds until the values stay where they are. `shares`: start in, solution out; `residuals` of it out. */
-static enum sim_status rounds(struct solver *solver, gsl_multifit_nlinear_workspace *work, gsl_vector *x,
-                              gsl_vector *weights, double *shares, double *residuals)
-{
-    const struct fit_problem *problem = solver->problem;
-    uint32_t iterations_max = solver->iterations +
-                              (problem->iterations_max > 0 ? problem->iterations_max : ITERATIONS_DEFAULT);
-    gsl_multifit_nlinear_fdf system = { .f = residuals_at,
-                                        .df = jacobian_at,
-                                        .n = problem->row_count + solver->active_count,
-                                        .p = solver->active_count,
-                                        .params = solver };
-    double before[FIT_VALUES_MAX];
-    for (bool first = true;; first = false) {
-        for (size_t a = 0; a < solver->active_count; a++) {
-            gsl_vector_set(x, a, logit(fmin(fmax(shares[a], 1e-6), 1 - 1e-6)));
-        }
-        memcpy(before, shares, solver->active_count * sizeof before[0]);
-        set_weights(solver, weights);
-        gsl_multifit_nlinear_winit(x, weights, &system, work);
-        enum round_end end = solver->status == SIM_OK ? run_round(solver, work, shares, iterations_max)
-                                                      : ROUND_FAILED;
-        if (end == ROUND_FAILED || rows_at(solver, shares, residuals) != SIM_OK) {
-            return solver->status;
-        }
-        reweight(solver, residuals, scatter_of(residuals, problem->row_count, solver->active_count));
-        if (!first && end != ROUND_UNFINISHED &&
-            largest_move(before, shares, solver->active_count) < SETTLED) {
-            if (largest_move(shares, solver->fresh_at, solver->active_count) <= FRESH) {
-                break;
-            }
-            solver->has_slope = false; /* perhaps only the old slopes have nothing left to offer */
-        }
-        if (solver->iterations >= iterations_max) {
-            return not_converged(solver, "values still move");
-        }
-    }
-    return offset_of(solver, shares, residuals) > LEFT_OVER_MAX
-               ? not_converged(solver, "no step helps, though the errors follow the free values,")
-               : SIM_OK;
-}
-
-static enum sim_status fit_active(struct solver *solver, double *shares, double *residuals)
-{
-    size_t rows = solver->problem->row_count + solver->active_count;
-    gsl_multifit_nlinear_parameters parameters = gsl_multifit_nlinear_default_parameters();
-    gsl_multifit_nlinear_workspace *work = gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &parameters,
-                                                                      rows, solver->active_count);
-    gsl_vector *x = gsl_vector_alloc(solver->active_count), *weights = gsl_vector_alloc(rows);
-    enum sim_status status = work != NULL && x != NULL && weights != NULL
-                                 ? rounds(solver, work, x, weights, shares, residuals)
-                                 : sim_fail(solver->error, SIM_NO_MEMORY, "no memory for a fit");
-    gsl_multifit_nlinear_free(work);
-    gsl_vector_free(x);
-    gsl_vector_free(weights);
-    return status;
+    return sim_fail(solver->error, SIM_UNSUPPORTED, "the fit does not converge: %s after %u rounds and %u evaluations", why,
+                    solver->rounds, solver->evaluations);
 }
 
 /* ---- what the rows tell */
 
-/* Singular directions of the weighted slopes: spread along each, and the covariance of the shares. */
-struct identification {
-    gsl_matrix *slope, *v;
-    gsl_vector *s, *work;
-    size_t worst; /* direction with the widest spread */
-    double spread;
-};
-
-static void identification_finish(struct identification *known)
+/* Covariance of the active values' shares under the linear model; where rows say nothing, the prior bounds it. */
+static void covariance_of(const struct solver *solver, double scatter, double prior, gsl_matrix *covariance)
 {
-    gsl_matrix_free(known->slope);
-    gsl_matrix_free(known->v);
-    gsl_vector_free(known->s);
-    gsl_vector_free(known->work);
-}
-
-static enum sim_status identify(struct solver *solver, const double *shares, double scatter,
-                                struct identification *known)
-{
-    size_t rows = solver->problem->row_count, count = solver->active_count;
-    *known = (struct identification){ gsl_matrix_alloc(rows, count),
-                                      gsl_matrix_alloc(count, count),
-                                      gsl_vector_alloc(count),
-                                      gsl_vector_alloc(count),
-                                      count - 1,
-                                      INFINITY };
-    if (slopes_near(solver, shares, FRESH) != SIM_OK) {
-        return solver->status;
-    }
-    for (size_t r = 0; r < rows; r++) {
-        for (size_t a = 0; a < count; a++) {
-            gsl_matrix_set(known->slope, r, a, solver->slope[r][a] * sqrt(solver->weight[r]));
+    gsl_matrix_set_identity(covariance);
+    gsl_matrix_scale(covariance, prior * prior);
+    for (size_t a = 0; a < solver->active_count; a++) {
+        for (size_t b = 0; b < solver->active_count; b++) {
+            double sum = gsl_matrix_get(covariance, a, b);
+            for (size_t r = 0; r < solver->problem->row_count; r++) {
+                sum += solver->weight[r] * solver->slope[r][a] * solver->slope[r][b];
+            }
+            gsl_matrix_set(covariance, a, b, sum);
         }
     }
-    gsl_linalg_SV_decomp(known->slope, known->v, known->s,
-                         known->work); /* singular values fall: the last is the worst known */
-    double least = gsl_vector_get(known->s, known->worst);
-    known->spread = least > 1e-12 ? scatter / least : INFINITY;
-    return SIM_OK;
+    gsl_linalg_cholesky_decomp1(covariance);
+    gsl_linalg_cholesky_invert(covariance);
+    gsl_matrix_scale(covariance, scatter * scatter);
 }
 
-/* Put the value that makes up most of the worst direction back to its start, and note the direction. */
-static void fix_worst(struct solver *solver, const struct identification *known, double *shares,
-                      struct fit_solution *solution)
+/* Whether no value would move, by the linear model, further than it is known or than matters. */
+static bool has_settled(const struct solver *solver, const double *to)
+{
+    double rows[FIT_ROWS_MAX];
+    gsl_matrix *covariance = gsl_matrix_alloc(solver->active_count, solver->active_count);
+    modelled_rows(solver, to, rows);
+    covariance_of(solver, scatter_of(rows, solver->problem->row_count, solver->active_count), PRIOR, covariance);
+    bool settled = true;
+    for (size_t a = 0; a < solver->active_count; a++) {
+        double move = fabs(to[solver->active[a]] - solver->centre[solver->active[a]]);
+        settled = settled && move <= fmax(SETTLED, sqrt(gsl_matrix_get(covariance, a, a)));
+    }
+    gsl_matrix_free(covariance);
+    return settled;
+}
+
+/* Rounds until the values stay where they are. */
+static enum sim_status converge(struct solver *solver)
+{
+    uint32_t rounds_max = solver->rounds + (solver->problem->iterations_max > 0 ? solver->problem->iterations_max : ROUNDS_DEFAULT);
+    double misfit_wider = INFINITY; /* of the box before this one */
+    for (uint32_t refusals = 0;;) {
+        double to[FIT_VALUES_MAX], rows[FIT_ROWS_MAX], farthest = 0;
+        if (solver->rounds++ >= rounds_max) {
+            return not_converged(solver, "values still move");
+        }
+        enum sim_status status = fill_box(solver);
+        if (status != SIM_OK) {
+            return status;
+        }
+        double misfit = 0;
+        for (size_t r = 0; r < solver->problem->row_count; r++) {
+            misfit += regress(solver, r);
+        }
+        minimise(solver, to);
+        bool curved = misfit < CURVED * misfit_wider && solver->radius > RADIUS_LEAST;
+        bool narrow = solver->radius <= RADIUS_END && !curved, settled = narrow && has_settled(solver, to);
+        status = rows_at(solver, to, rows);
+        if (status != SIM_OK) {
+            return status;
+        }
+        for (size_t a = 0; a < solver->active_count; a++) {
+            farthest = fmax(farthest, fabs(to[solver->active[a]] - solver->centre[solver->active[a]]));
+        }
+        bool better = objective(solver, to, rows) < objective(solver, solver->centre, solver->centre_rows);
+        bool inside = farthest < 0.9 * solver->radius;
+        if (better) {
+            memcpy(solver->centre, to, sizeof to);
+            memcpy(solver->centre_rows, rows, sizeof rows);
+        }
+        refusals = better ? 0 : refusals + 1;
+        if (settled) {
+            return SIM_OK;
+        }
+        if (narrow && refusals > REFUSALS_MAX) {
+            return not_converged(solver, "no step helps, though the errors follow the free values,");
+        }
+        if ((inside || !better) && !narrow) {
+            solver->radius *= SHRINK;
+            misfit_wider = misfit;
+        }
+    }
+}
+
+/* Put the value that makes up most of the least known direction back to its start, and note the direction. */
+static void fix_worst(struct solver *solver, const gsl_matrix *directions, size_t worst, double spread, struct fit_solution *solution)
 {
     struct fit_direction *direction = &solution->direction[solution->direction_count++];
     size_t largest = 0;
-    *direction = (struct fit_direction){ .spread = known->spread };
+    *direction = (struct fit_direction){ .spread = spread };
     for (size_t a = 0; a < solver->active_count; a++) {
-        double part = gsl_matrix_get(known->v, a, known->worst);
+        double part = gsl_matrix_get(directions, a, worst);
         direction->part[solver->active[a]] = part;
-        if (fabs(part) > fabs(gsl_matrix_get(known->v, largest, known->worst))) {
+        if (fabs(part) > fabs(gsl_matrix_get(directions, largest, worst))) {
             largest = a;
         }
     }
-    direction->fixed = solver->active[largest];
-    solution->identified[direction->fixed] = false;
+    size_t value = solver->active[largest];
+    direction->fixed = value;
+    solution->identified[value] = false;
+    solver->centre[value] = (solver->problem->values[value].start - solver->problem->values[value].low) /
+                            range_of(&solver->problem->values[value]);
     solver->active_count--;
     for (size_t a = largest; a < solver->active_count; a++) {
         solver->active[a] = solver->active[a + 1];
-        shares[a] = shares[a + 1];
-        solver->slope_at[a] = solver->slope_at[a + 1];
-        solver->fresh_at[a] = solver->fresh_at[a + 1];
         for (size_t r = 0; r < solver->problem->row_count; r++) {
             solver->slope[r][a] = solver->slope[r][a + 1];
+            solver->doubt[r][a] = solver->doubt[r][a + 1];
         }
     }
 }
 
-static void fill_errors(const struct solver *solver, const struct identification *known, double scatter,
-                        struct fit_solution *solution)
+/* Spread along the least known direction of the active values, by the singular values of the weighted slopes. */
+static double least_known(const struct solver *solver, double scatter, gsl_matrix *directions, size_t *worst)
 {
-    size_t count = solver->active_count;
-    double covariance[FIT_VALUES_MAX][FIT_VALUES_MAX];
-    for (size_t a = 0; a < count; a++) {
-        for (size_t b = 0; b < count; b++) {
-            covariance[a][b] = 0;
-            for (size_t k = 0; k < count; k++) {
-                double s = gsl_vector_get(known->s, k);
-                covariance[a][b] += gsl_matrix_get(known->v, a, k) * gsl_matrix_get(known->v, b, k) *
-                                    scatter * scatter / (s * s);
-            }
+    size_t rows = solver->problem->row_count, count = solver->active_count;
+    gsl_matrix *slope = gsl_matrix_alloc(rows, count);
+    gsl_matrix_view v = gsl_matrix_submatrix(directions, 0, 0, count, count);
+    gsl_vector *s = gsl_vector_alloc(count), *work = gsl_vector_alloc(count);
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t a = 0; a < count; a++) {
+            gsl_matrix_set(slope, r, a, solver->slope[r][a] * sqrt(solver->weight[r]));
         }
     }
-    for (size_t a = 0; a < count; a++) {
+    gsl_linalg_SV_decomp(slope, &v.matrix, s, work); /* singular values fall: the last is the least known */
+    *worst = count - 1;
+    double least = gsl_vector_get(s, *worst);
+    gsl_matrix_free(slope);
+    gsl_vector_free(s);
+    gsl_vector_free(work);
+    return least > 1e-12 ? scatter / least : INFINITY;
+}
+
+/* Put back what the rows do not tell, one direction after the other under the linear model. Returns whether any was. */
+static bool fix_unknown(struct solver *solver, struct fit_solution *solution)
+{
+    double scatter = scatter_of(solver->centre_rows, solver->problem->row_count, solver->active_count);
+    gsl_matrix *directions = gsl_matrix_alloc(solver->active_count, solver->active_count);
+    size_t before = solver->active_count;
+    while (solver->active_count > 0) {
+        size_t worst;
+        double spread = least_known(solver, scatter, directions, &worst);
+        if (spread < UNIDENTIFIED) {
+            break;
+        }
+        fix_worst(solver, directions, worst, spread, solution);
+    }
+    gsl_matrix_free(directions);
+    return solver->active_count < before;
+}
+
+static void fill_errors(const struct solver *solver, struct fit_solution *solution)
+{
+    gsl_matrix *covariance = gsl_matrix_alloc(solver->active_count, solver->active_count);
+    covariance_of(solver, solution->scatter, 0, covariance);
+    for (size_t a = 0; a < solver->active_count; a++) {
         size_t i = solver->active[a];
-        solution->standard_error[i] = sqrt(covariance[a][a]) * range_of(&solver->problem->values[i]);
-        for (size_t b = 0; b < count; b++) {
-            solution->correlation[i][solver->active[b]] = covariance[a][b] /
-                                                          sqrt(covariance[a][a] * covariance[b][b]);
+        double own = gsl_matrix_get(covariance, a, a);
+        solution->standard_error[i] = sqrt(own) * range_of(&solver->problem->values[i]);
+        for (size_t b = 0; b < solver->active_count; b++) {
+            solution->correlation[i][solver->active[b]] =
+                gsl_matrix_get(covariance, a, b) / sqrt(own * gsl_matrix_get(covariance, b, b));
         }
     }
+    gsl_matrix_free(covariance);
 }
 
 static enum sim_status solve(struct solver *solver, struct fit_solution *solution)
 {
     const struct fit_problem *problem = solver->problem;
-    double shares[FIT_VALUES_MAX];
-    for (size_t a = 0; a < solver->active_count; a++) {
-        shares[a] = start_share(&problem->values[a]);
+    for (size_t i = 0; i < problem->value_count; i++) {
+        solver->centre[i] = start_share(&problem->values[i]);
     }
-    for (;;) {
-        struct identification known = { 0 };
-        enum sim_status status = fit_active(solver, shares, solution->residual);
-        if (status != SIM_OK) {
-            return status;
+    solver->radius = RADIUS_START;
+    enum sim_status status = rows_at(solver, solver->centre, solver->centre_rows);
+    reweight(solver, solver->centre_rows, scatter_of(solver->centre_rows, problem->row_count, solver->active_count));
+    status = status == SIM_OK ? screen_all(solver) : status;
+    for (bool again = true; status == SIM_OK && again;) {
+        status = converge(solver);
+        again = status == SIM_OK && fix_unknown(solver, solution);
+        if (status == SIM_OK && solver->active_count == 0) {
+            return sim_fail(solver->error, SIM_UNSUPPORTED, "the rows identify none of the %zu values", problem->value_count);
         }
-        solution->scatter = scatter_of(solution->residual, problem->row_count, solver->active_count);
-        status = identify(solver, shares, solution->scatter, &known);
-        if (status == SIM_OK && known.spread < UNIDENTIFIED) {
-            fill_errors(solver, &known, solution->scatter, solution);
-            identification_finish(&known);
-            break;
-        }
-        if (status == SIM_OK) {
-            fix_worst(solver, &known, shares, solution);
-        }
-        identification_finish(&known);
-        if (status != SIM_OK || solver->active_count == 0) {
-            return status != SIM_OK
-                       ? status
-                       : sim_fail(solver->error, SIM_UNSUPPORTED, "the rows identify none of the %zu values",
-                                  problem->value_count);
+        if (again) {
+            solver->radius = RADIUS_AGAIN;
+            status = rows_at(solver, solver->centre, solver->centre_rows);
         }
     }
+    if (status != SIM_OK) {
+        return status;
+    }
+    memcpy(solution->residual, solver->centre_rows, sizeof solution->residual);
+    solution->scatter = scatter_of(solution->residual, problem->row_count, solver->active_count);
+    fill_errors(solver, solution);
     for (size_t a = 0; a < solver->active_count; a++) {
         const struct fit_value *value = &problem->values[solver->active[a]];
-        solution->value[solver->active[a]] = fmin(value->low + range_of(value) * shares[a], value->high);
+        solution->value[solver->active[a]] = fmin(value->low + range_of(value) * solver->centre[solver->active[a]], value->high);
     }
     return SIM_OK;
 }
@@ -719,6 +702,8 @@ enum sim_status fit_solve(const struct fit_problem *problem, struct fit_solution
     }
     solver->problem = problem;
     solver->error = error;
+    solver->rng = gsl_rng_alloc(gsl_rng_mt19937); /* its default seed: same problem, same points */
+    SIM_ASSERT(solver->rng != NULL, "no memory for a fit of %zu values", problem->value_count);
     gsl_set_error_handler_off(); /* the default one aborts; every code is looked at instead */
     memset(solution, 0, sizeof *solution);
     solution->value_count = problem->value_count;
@@ -739,15 +724,16 @@ enum sim_status fit_solve(const struct fit_problem *problem, struct fit_solution
             solver->heeds[r][i] = true;
         }
     }
-    struct trial start = { { 0 }, { 0 } };
-    memcpy(start.values, solution->value, sizeof start.values);
-    status = answer(solver, &start, 1);
-    memcpy(solution->start_residual, start.residuals, sizeof start.residuals);
+    double start[FIT_VALUES_MAX];
+    for (size_t i = 0; i < problem->value_count; i++) {
+        start[i] = (problem->values[i].start - problem->values[i].low) / range_of(&problem->values[i]);
+    }
+    status = rows_at(solver, start, solution->start_residual);
     if (status == SIM_OK) {
         status = solve(solver, solution);
     }
     memcpy(solution->weight, solver->weight, sizeof solution->weight);
-    solution->iterations = solver->iterations;
+    solution->iterations = solver->rounds;
     solution->evaluations = solver->evaluations;
     solution->tasks = solver->tasks;
     for (size_t r = 0; r < problem->row_count; r++) {
@@ -755,6 +741,7 @@ enum sim_status fit_solve(const struct fit_problem *problem, struct fit_solution
             solution->heeding += solver->heeds[r][i];
         }
     }
+    gsl_rng_free(solver->rng);
     free(solver->trials);
     free(solver);
     return status;

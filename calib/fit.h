@@ -30,7 +30,7 @@ struct fit_problem {
     enum sim_status (*residuals)(void *context, const struct fit_task *tasks, size_t task_count,
                                  double *residuals, struct sim_error *error);
     void *context;
-    uint32_t iterations_max; /* steps in all; 0: 60 */
+    uint32_t iterations_max; /* rounds between two looks at what is identified; 0: 30 */
 };
 
 /* What the rows cannot tell: moving along it by its spread changes no row by more than the scatter. */

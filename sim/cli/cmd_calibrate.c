@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 #define MICRO_FOLDER_DEFAULT "micro-results"
+#define REHEARSAL_SHARE 0.3  /* by which a rehearsal moves every value */
+#define REHEARSAL_BACK 0.05 /* of a value: nearer to what it was counts as found */
 #define WORST_ROWS 10 /* of a report on one device */
 
-enum { OPTION_RUN = 0x2000, OPTION_FROM, OPTION_BASE, OPTION_FIT, OPTION_ACCURACY, OPTION_ALSO };
+enum { OPTION_RUN = 0x2000, OPTION_FROM, OPTION_BASE, OPTION_FIT, OPTION_ACCURACY, OPTION_ALSO, OPTION_REHEARSE };
 
 static const char doc[] =
     "Fit numbers of a device profile to measured rows, or report how far predictions are from all of them. "
@@ -39,6 +41,8 @@ static const struct argp_option options[] = {
     { "also", OPTION_ALSO, "DEVICE=DIR", 0, "with --accuracy: another device and its tables (may be given again)", 1 },
     { "run", OPTION_RUN, "DIR", OPTION_ARG_OPTIONAL,
       "build and run the microkernels on the GPU of this machine, results to DIR (" MICRO_FOLDER_DEFAULT "), then fit to them", 1 },
+    { "rehearse", OPTION_REHEARSE, 0, 0,
+      "no measurement: the rows take the base's own answers, its values are all moved by 30%, and the fit has to find them again", 1 },
     { 0 },
 };
 
@@ -47,6 +51,7 @@ struct arguments {
     const char **from; /* [argc] */
     size_t from_count;
     const char *base, *fit, *output, *accuracy, *run;
+    bool rehearse;
     const char *also[CLI_DEVICES_MAX]; /* DIR of common.devices[1 + i] */
     char *also_names[CLI_DEVICES_MAX]; /* handed to common.devices */
     size_t also_count;
@@ -64,6 +69,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_FIT: arguments->fit = argument; return 0;
     case 'o': arguments->output = cli_output(&arguments->common, "-o", argument); return 0;
     case OPTION_ACCURACY: arguments->accuracy = argument; return 0;
+    case OPTION_REHEARSE: arguments->rehearse = true; return 0;
     case OPTION_ALSO: {
         const char *equals = strchr(argument, '=');
         if (equals == NULL || equals == argument || equals[1] == '\0' || arguments->also_count + 1 == CLI_DEVICES_MAX) {
@@ -152,6 +158,28 @@ static void print_rows(const struct calibration *calibration)
            solution->heeding, solution->row_count * solution->value_count);
 }
 
+/* What the rehearsal moved and what the fit made of it. */
+static void print_rehearsal(const struct calibration *calibration)
+{
+    const struct fit_solution *solution = &calibration->solution;
+    size_t told = 0, back = 0;
+    printf("%-26s %10s %10s %10s %8s %10s  %s\n", "value", "was", "moved to", "found", "off", "std error", "unit");
+    for (size_t i = 0; i < solution->value_count; i++) {
+        double base = calibration->base_value[i], off = solution->value[i] / base - 1;
+        printf("%-26s %10.5g %10.5g ", chip_number_key(calibration->fit.values[i].index), base, calibration->start_value[i]);
+        if (solution->identified[i]) {
+            told++;
+            back += fabs(off) <= REHEARSAL_BACK;
+            printf("%10.5g %+7.1f%% %10.2g", solution->value[i], off * 100, solution->standard_error[i]);
+        } else {
+            printf("%10s %8s %10s", "not told", "-", "-");
+        }
+        printf("  %s\n", chip_number_unit(calibration->fit.values[i].index));
+    }
+    printf("\n%zu of %zu values are told by the rows; %zu of these came back within %g%%\n", told, solution->value_count, back,
+           REHEARSAL_BACK * 100);
+}
+
 /* ---- measuring */
 
 /* Build and run the microkernels; their script says in one line what is missing. */
@@ -205,9 +233,13 @@ static int run_fit(struct arguments *arguments)
 {
     struct calibration *calibration = NULL;
     struct sim_error error = { 0 };
-    enum sim_status status = calibrate(&arguments->common.options, arguments->base, arguments->fit, arguments->from,
-                                       arguments->from_count, &calibration, &error);
-    if (status == SIM_OK) {
+    const struct reckon_options *how = &arguments->common.options;
+    enum sim_status status =
+        arguments->rehearse
+            ? calibrate_rehearse(how, arguments->base, arguments->fit, arguments->from, arguments->from_count, REHEARSAL_SHARE,
+                                 &calibration, &error)
+            : calibrate(how, arguments->base, arguments->fit, arguments->from, arguments->from_count, &calibration, &error);
+    if (status == SIM_OK && !arguments->rehearse) {
         status = calibration_write_profile(calibration, arguments->output, &error);
     }
     if (status != SIM_OK) {
@@ -216,6 +248,9 @@ static int run_fit(struct arguments *arguments)
     }
     if (arguments->common.json) {
         cli_print_json(calibration_json(calibration));
+    } else if (arguments->rehearse) {
+        print_rehearsal(calibration);
+        print_rows(calibration);
     } else {
         print_values(calibration);
         print_directions(calibration);
@@ -317,7 +352,10 @@ static void check_arguments(const struct arguments *arguments)
     if (arguments->accuracy == NULL && arguments->run == NULL && arguments->from_count == 0) {
         cli_usage_error(common, "--from CSV (measured tables) or --run (measure here) is needed");
     }
-    if (arguments->accuracy == NULL && arguments->output == NULL) {
+    if (arguments->rehearse && (arguments->accuracy != NULL || arguments->run != NULL || arguments->output != NULL)) {
+        cli_usage_error(common, "--rehearse writes no profile and measures nothing: give --from and no -o, --run or --accuracy");
+    }
+    if (arguments->accuracy == NULL && arguments->output == NULL && !arguments->rehearse) {
         cli_usage_error(common, "-o FILE (the fitted profile) is needed");
     }
 }

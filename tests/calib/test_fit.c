@@ -201,7 +201,7 @@ static enum sim_status kinked(void *context, const double *values, double *resid
     return SIM_OK;
 }
 
-Test(fit, a_stop_at_a_kink_is_no_convergence)
+Test(fit, a_kink_is_no_answer)
 {
     static const struct fit_value value = { 0.3, 0, 1 };
     struct fit_solution solution;
@@ -211,7 +211,7 @@ Test(fit, a_stop_at_a_kink_is_no_convergence)
         .value_count = 1, .row_count = ROWS, .values = &value, .residuals = adapt, .context = &adapted
     };
     cr_expect(eq(int, fit_solve(&problem, &solution, &error), SIM_UNSUPPORTED));
-    cr_expect(strstr(error.text, "does not converge") != NULL, "%s", error.text);
+    cr_expect(strstr(error.text, "does not converge") != NULL || strstr(error.text, "identify none") != NULL, "%s", error.text);
 }
 
 /* A simulator's answers jump by a few tenths of a percent: here by 0.4% with the last digits of the values. */
@@ -293,8 +293,8 @@ static enum sim_status split_residuals(void *context, const double *values, doub
     return SIM_OK;
 }
 
-/* Trials cost rows, so rows are asked for only where a value moves them: of 24 rows and 4 values, 48 pairs of 96. A slope then
- * costs 48 rows, not 96; the screening of two groups both ways costs 96 once. */
+/* Trials cost rows, so rows are asked for only where a value moves them: of 24 rows and 4 values, 48 pairs of 96. Without groups the
+ * screening finds the same pairs, value by value. */
 Test(fit, rows_are_asked_only_for_values_that_move_them)
 {
     static const struct fit_value values[4] = {
@@ -317,9 +317,10 @@ Test(fit, rows_are_asked_only_for_values_that_move_them)
     cr_expect(eq(sz, grouped.tasks, adapted.tasks));
     problem.group = NULL;
     cr_assert(eq(int, fit_solve(&problem, &single, &error), SIM_OK), "%s", error.text);
+    cr_expect(eq(sz, single.heeding, 48));
     for (size_t i = 0; i < 4; i++) {
         cr_expect(fabs(grouped.value[i] / (i % 2 == 0 ? 4 : 30) - 1) < 0.05, "value %zu is %g", i, grouped.value[i]);
-        cr_expect(fabs(single.value[i] / grouped.value[i] - 1) < 1e-3, "groups change the work, not the answer");
+        cr_expect(fabs(single.value[i] / grouped.value[i] - 1) < 0.02, "groups change which points are tried, not the answer");
     }
 }
 
