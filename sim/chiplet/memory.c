@@ -578,15 +578,11 @@ void package_drop_copies(struct package *package)
         uint32_t group = fast_quotient(package->spg_divisor, slice);
         for (uint32_t index = 0; index < package->sets; index++) {
             struct tags_set *set = &package->l2[(size_t)slice * package->sets + index];
-            struct tags_set kept = { { 0 } };
-            int count = 0;
             for (int way = 0; way < package->ways; way++) {
-                bool copy = TAGS_TAG(set->entry[way]) >> TAG_HOME_SHIFT != group;
-                if ((set->entry[way] & 0xff) != 0 && !copy) {
-                    kept.entry[count++] = set->entry[way];
+                if (TAGS_TAG(set->entry[way]) >> TAG_HOME_SHIFT != group) {
+                    set->entry[way] &= ~0xffu;
                 }
             }
-            *set = kept;
         }
     }
 }
