@@ -12,7 +12,7 @@
 /* A simulator's answers scatter by some tenths of a percent, which is about what the last steps of a fit gain: slopes by differences
  * then say more of the scatter than of the model. So a round moves all values at once, to and fro at random within a box
  * about the best point, and reads each row's slopes out of all its answers in the box by regression; the linear model's minimum
- * within the box is the next point, and the box shrinks when the minimum lies inside or is no better. */
+ * within the box is the next point, and the box shrinks when the minimum lies inside or keeps little of what it promised. */
 
 #define ROUNDS_DEFAULT 30
 #define SCREEN 0.25 /* of the range, each way, all values of a group at once: rows that stay the same heed none of them */
@@ -23,6 +23,7 @@
 #define CURVED 0.4         /* unless the linear model's misfit falls by this and more as the box shrinks: then it is the model's curvature */
 #define RADIUS_LEAST 0.02
 #define SHRINK 0.6
+#define KEPT 0.3           /* of what the linear model promised has to come true, else the box is too wide for it */
 #define REACH 1.25         /* of the radius: answers no further from the centre count in the regression */
 #define POINTS_PER_SLOPE 1.3
 #define POINTS_SPARE 6
@@ -530,7 +531,10 @@ static enum sim_status converge(struct solver *solver)
         for (size_t a = 0; a < solver->active_count; a++) {
             farthest = fmax(farthest, fabs(to[solver->active[a]] - solver->centre[solver->active[a]]));
         }
-        bool better = objective(solver, to, rows) < objective(solver, solver->centre, solver->centre_rows);
+        double promised_rows[FIT_ROWS_MAX], before = objective(solver, solver->centre, solver->centre_rows);
+        modelled_rows(solver, to, promised_rows);
+        double gain = before - objective(solver, to, rows), promised = before - objective(solver, to, promised_rows);
+        bool better = gain > 0;
         bool inside = farthest < 0.9 * solver->radius;
         if (better) {
             memcpy(solver->centre, to, sizeof to);
@@ -543,7 +547,7 @@ static enum sim_status converge(struct solver *solver)
         if (narrow && refusals > REFUSALS_MAX) {
             return not_converged(solver, "no step helps, though the errors follow the free values,");
         }
-        if ((inside || !better) && !narrow) {
+        if ((inside || gain < KEPT * promised) && !narrow) {
             solver->radius *= SHRINK;
             misfit_wider = misfit;
         }
