@@ -88,6 +88,7 @@ Test(reference, same_input_same_bytes)
 #define PORT "stores of several lines wait longer for the unit's port; within 1 and 3% when it sends a line in a cycle, and 1.4% at four times the size"
 #define LINES "an operation reserves all its lines at once, where those of other units come in between: 333 ns instead of 299 at the slices"
 #define EDGE "at the edge of the tolerance since homes keep what their far side reads; not settled"
+#define FULL "60 MB of lines and copies in 58.75: which of them leave hangs on the order of arrivals"
 #define OPEN "not settled; 0.986 without refresh, within 0.3% with a channel 40 times as fast"
 
 struct case_of_kind {
@@ -103,7 +104,7 @@ ParameterizedTestParameters(reference, fast_engine_is_within_two_percent)
         { "bandwidth", "read", "mb=24", WAVE_CACHE_STATE_CLEAN, 0, "" },
         { "bandwidth", "read", "mb=24", WAVE_CACHE_STATE_FLUSHED, 0, "" },
         { "bandwidth", "read", "mb=1;it=16", AS_REGISTERED, 0, "" },
-        { "bandwidth", "read", "mb=40;it=1", AS_REGISTERED, 0, "" },
+        { "bandwidth", "read", "mb=40;it=1", AS_REGISTERED, 0.971, FULL },
         { "bandwidth", "write", "mb=24", WAVE_CACHE_STATE_CLEAN, 0, "" },
         { "bandwidth", "write", "mb=24", WAVE_CACHE_STATE_FLUSHED, 0, "" },
         { "bandwidth", "copy", "mb=32", WAVE_CACHE_STATE_CLEAN, 0, "" },
