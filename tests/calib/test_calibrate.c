@@ -192,6 +192,33 @@ Test(calibrate, disturbed_values_of_a_profile_return)
     remove_all(&files);
 }
 
+/* Rows take the base's own answers, so their figures do not matter; the values start 30% off and come back. */
+Test(calibrate, a_rehearsal_finds_what_it_moved)
+{
+    struct files files = files_named();
+    char arguments[512];
+    write_text(files.table, "suite,kernel,params,time_us,value,unit,observed\n"
+                            "latency,chase_l1,kb=16,0,1,cycles,\nlatency,chase_l1,kb=64,0,1,cycles,\n"
+                            "latency,chase_l2bypassl1,kb=64,0,1,cycles,\nlatency,chase_l2bypassl1,kb=1024,0,1,cycles,\n"
+                            "latency,chase_l2bypassl1,kb=4096,0,1,cycles,\nlatency,chase_l2bypassl1,kb=8192,0,1,cycles,\n");
+    write_fit(&files, "");
+    snprintf(arguments, sizeof arguments, "calibrate --rehearse --from %s --base h200 --fit %s --json", files.table, files.fit);
+    struct json *root = run_json(&files, arguments);
+    const struct json *values = json_get(root, "values");
+    cr_expect(json_bool(json_get(root, "rehearsal")));
+    for (size_t i = 0; i < 3; i++) {
+        const struct json *value = json_at(values, i);
+        double base = json_number(json_get(value, "base"));
+        cr_expect(fabs(fabs(json_number(json_get(value, "start")) / base - 1) - 0.3) < 1e-9);
+        cr_expect(fabs(json_number(json_get(value, "value")) / base - 1) < 0.05, "%s: %g of %g", json_string(json_get(value, "key")),
+                  json_number(json_get(value, "value")), base);
+    }
+    json_destroy(root);
+    snprintf(arguments, sizeof arguments, "calibrate --rehearse --from %s --base h200 --fit %s -o %s", files.table, files.fit, files.out);
+    expect_refused(&files, arguments, 1, "--rehearse");
+    remove_all(&files);
+}
+
 /* Only the fitted lines of the profile differ from its base: here none is disturbed, so h200 itself is the base. */
 Test(calibrate, the_rest_of_the_profile_stays)
 {
