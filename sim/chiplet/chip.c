@@ -15,6 +15,7 @@
 #include "sim/chiplet/power.h"
 #include "sim/chiplet/reference_internal.h"
 
+#define QUICK_WARMING 4 /* requests replayed before a window, for each of the window: touching tags costs a fifth of timing them */
 #define DEFAULT_WINDOW_REQUESTS 1500000u
 #define LONGEST_WAVE_TRIPS 2000u /* of a wave that may bound the kernel alone: simulated, then scaled */
 
@@ -113,12 +114,13 @@ static uint64_t warm_requests(const struct package *package)
 }
 
 /* Replay the end of the kernel's own address stream: what a repeat finds in the caches. */
-static void warm_own(struct executor *executor, const struct package *package, const struct wave_program *program, const struct plan *plan,
+static void warm_own(struct executor *executor, struct package *package, const struct wave_program *program, const struct plan *plan,
                      const struct chip_options *options, double share)
 {
     uint64_t limit = warm_requests(package);
-    if (options->window_requests > 0 && limit > options->window_requests) {
-        limit = options->window_requests; /* a quick look warms in proportion */
+    bool quick = options->window_requests > 0 && limit > QUICK_WARMING * options->window_requests;
+    if (quick) {
+        limit = QUICK_WARMING * options->window_requests; /* a quick look replays in proportion; what else was there is filled in kind */
     }
     struct run_request request = whole(program, share);
     double total = (double)program->work_units_total * plan->requests_per_unit;
@@ -144,6 +146,16 @@ static void warm_own(struct executor *executor, const struct package *package, c
         }
     }
     executor_warm(executor, &request, limit * 2);
+    if (quick && total > (double)limit) {
+        package_fill_in_kind(package, total / (double)limit);
+    }
+    if (plan->cut == CUT_NONE || total <= (double)limit) {
+        package_drop_copies(package); /* the whole kernel was replayed: what is run follows it */
+        if (plan->run.first_workgroup > 0) { /* and what comes before the window */
+            request.workgroup_count = plan->run.first_workgroup;
+            executor_warm(executor, &request, limit * 2);
+        }
+    }
 }
 
 static void warm_predecessor(struct package *package, const struct wave_program *program)
@@ -166,9 +178,6 @@ static void prepare_caches(struct executor *executor, struct package *package, c
     switch (program->initial_cache) {
     case WAVE_CACHE_STATE_OWN:
         warm_own(executor, package, program, plan, options, share);
-        if (plan->cut == CUT_NONE) {
-            package_drop_copies(package); /* the whole kernel is run: it follows the one that warmed the caches */
-        }
         break;
     case WAVE_CACHE_STATE_PREDECESSOR:
         warm_predecessor(package, program);

@@ -269,6 +269,42 @@ void package_fill_dirty(struct package *package)
     }
 }
 
+/* Of one set: `model` holds what is known of it or of a neighbour, most recent first. */
+static void fill_set_in_kind(struct tags_set *set, const struct tags_set *model, int ways, int dirty_ways, double times, uint32_t free_bits)
+{
+    int known = 0;
+    int own = 0;
+    int dirty = 0;
+    while (known < ways && (model->entry[known] & 0xff) != 0) {
+        known++;
+    }
+    while (own < ways && (set->entry[own] & 0xff) != 0) {
+        dirty += TAGS_DIRTY(set->entry[own++]) != 0;
+    }
+    for (int way = own; way < ways && way < known * times; way++) {
+        uint32_t entry = model->entry[way % known];
+        uint32_t tag = TAGS_TAG(entry);
+        uint32_t away = (tag + (uint32_t)(way / known + 1) * 0x3d09u) & free_bits;
+        bool is_dirty = TAGS_DIRTY(entry) != 0 && dirty < dirty_ways;
+        dirty += is_dirty;
+        set->entry[way] = ((tag & ~free_bits) | away) << 8 | (is_dirty ? entry & 0xffu : entry & 0xf0u);
+    }
+}
+
+void package_fill_in_kind(struct package *package, double times)
+{
+    uint32_t free_bits = package->is_private ? 0xffffffu : (1u << TAG_HOME_SHIFT) - 1;
+    const struct tags_set *model = package->l2;
+    for (size_t s = 0; s < (size_t)package->slices * package->sets; s++) {
+        model = (package->l2[s].entry[0] & 0xff) != 0 ? &package->l2[s] : model;
+        fill_set_in_kind(&package->l2[s], model, package->ways, package->dirty_ways, times, free_bits);
+    }
+    for (size_t s = 0; package->mall != NULL && s < (size_t)package->channels * package->mall_sets; s++) {
+        model = s == 0 || (package->mall[s].entry[0] & 0xff) != 0 ? &package->mall[s] : model;
+        fill_set_in_kind(&package->mall[s], model, package->mall_ways, package->mall_ways, times, 0xffffffu);
+    }
+}
+
 uint64_t package_dirty_bytes(const struct package *package)
 {
     uint64_t sectors = 0;

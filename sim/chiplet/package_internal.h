@@ -267,6 +267,9 @@ sim_ticks package_atomic(struct package *package, uint64_t line, const struct li
 void package_drop_copies(struct package *package);
 /* Fill every cache with dirty lines of an unrelated region (what a flush by writing leaves). */
 void package_fill_dirty(struct package *package);
+/* After a warming that touched few lines of a stream that is `times` as long: fill the places still empty with lines like those there,
+ * dirty and whole as they are, but of addresses of their own. Writes then push others out as they do in the middle of the stream. */
+void package_fill_in_kind(struct package *package, double times);
 /* Dirty sectors left in private L2s, written back at the kernel's end: bytes. */
 uint64_t package_dirty_bytes(const struct package *package);
 
