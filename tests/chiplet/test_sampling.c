@@ -15,16 +15,16 @@ struct sampled_case {
 ParameterizedTestParameters(sampling, sampled_is_within_two_percent_of_exact)
 {
     static struct sampled_case cases[] = {
-        { "bandwidth", "read", "mb=512;it=1", 1 },
-        { "bandwidth", "write", "mb=512;it=1", 1 },
-        { "bandwidth", "copy", "mb=512", 1 },
+        { "bandwidth", "read", "mb=512;it=1", 1, 0 },
+        { "bandwidth", "write", "mb=512;it=1", 1, 0 },
+        { "bandwidth", "copy", "mb=512", 1, 0 },
         { "bandwidth", "copy", "mb=512", 1, 100000 }, /* 2% of it: its evictions are those of lines filled in, not replayed */
-        { "gather", "random_rows", "row_bytes=128;table_mb=16384;n=4000000", 1 },
-        { "atomic", "add_u32", "naddr=65536;mode=0;stride=4;ops=8650752", 1 },
-        { "tbe", "forward", "B=16384;T=4;L=20;D=128;rows=1000000;alpha=1;prec=fp32", 0.976 },
-        { "embedding", "bag_forward", "B=65536;L=20;D=64;rows=1000000;dtype=float32", 0.955 },
-        { "norm", "layer_forward", "rows=262144;cols=256;dtype=bf16", 1 },
-        { "pointwise", "add", "n=67108864;dtype=fp32", 1 },
+        { "gather", "random_rows", "row_bytes=128;table_mb=16384;n=4000000", 1, 0 },
+        { "atomic", "add_u32", "naddr=65536;mode=0;stride=4;ops=8650752", 1, 0 },
+        { "tbe", "forward", "B=16384;T=4;L=20;D=128;rows=1000000;alpha=1;prec=fp32", 0.976, 0 },
+        { "embedding", "bag_forward", "B=65536;L=20;D=64;rows=1000000;dtype=float32", 0.955, 0 },
+        { "norm", "layer_forward", "rows=262144;cols=256;dtype=bf16", 1, 0 },
+        { "pointwise", "add", "n=67108864;dtype=fp32", 1, 0 },
     };
     return cr_make_param_array(struct sampled_case, cases, sizeof cases / sizeof cases[0]);
 }
