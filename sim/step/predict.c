@@ -23,6 +23,7 @@
 /* Rate that a kernel without a program reaches of its data type's peak, where only its flops are known. Assumed: library
  * kernels of middling shapes reach 0.4 to 0.7; such kernels are flagged and counted wherever it is used. */
 #define BY_FLOPS_EFFICIENCY 0.5
+#define WAITS_MOST 2 /* times what a collective takes by itself: more, and it is a slower rank that it waits for */
 
 #define GIB 1073741824.0
 #define ASSUMPTIONS_SHOWN 3 /* per program */
@@ -732,7 +733,7 @@ static void fill_row_price(const struct prediction_build *build, const struct no
 static void fill_rows(struct prediction_build *build)
 {
     struct reckon_prediction *prediction = build->prediction;
-    double per_rank = 1.0 / build->graph->rank_count;
+    double per_rank = 1.0 / build->graph->rank_count, longest = 0;
     size_t count = 0, merged = 0;
     struct reckon_kernel_row *rows = calloc(build->graph->node_count + 1, sizeof *rows);
     SIM_ASSERT(rows != NULL, "no memory for %zu rows", build->graph->node_count);
@@ -756,6 +757,9 @@ static void fill_rows(struct prediction_build *build)
         row->count = per_rank;
         fill_row_price(build, pricing, per_rank, row);
         row->ms = (build->timeline->end_us[i] - build->timeline->start_us[i]) * 1e-3 * per_rank;
+        if (node->kind == GRAPH_COLLECTIVE && row->ms > WAITS_MOST * pricing->price.us * 1e-3 * per_rank) {
+            snprintf(row->limiter, sizeof row->limiter, "slow rank");
+        }
         row->traced_ms = node->traced_us >= 0 && !is_described(build->graph) ? node->traced_us * 1e-3 * per_rank
                                                                             : NAN;
         category_add(prediction, row->category, row->ms, per_rank);
@@ -766,10 +770,15 @@ static void fill_rows(struct prediction_build *build)
             rows[merged - 1].count += rows[i].count;
             rows[merged - 1].ms += rows[i].ms;
             rows[merged - 1].traced_ms += rows[i].traced_ms;
+            if (rows[i].ms > longest) { /* the limiter is that of the longest */
+                longest = rows[i].ms;
+                memcpy(rows[merged - 1].limiter, rows[i].limiter, sizeof rows[i].limiter);
+            }
             rows[merged - 1].hbm_bytes += rows[i].hbm_bytes;
             rows[merged - 1].flops += rows[i].flops;
             row_free(&rows[i]);
         } else {
+            longest = rows[i].ms;
             rows[merged++] = rows[i];
         }
     }

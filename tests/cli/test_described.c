@@ -39,6 +39,12 @@ Test(described, what_does_not_fit_has_no_time)
     expect("predict " MODELS "mlperf_dlrm_v2.json --gpus 1 --device h200", 2, "2 GPUs would do");
 }
 
+/* Whole tables on 8 ranks: 26 of them do not divide evenly, and who has most is waited for. */
+Test(described, a_collective_that_waits_says_so)
+{
+    expect("predict " MODELS "mlperf_dlrm_v2.json --gpus 8 --set batch=1024 --device b200 --jobs 1", 0, "slow rank");
+}
+
 Test(described, wrong_input_is_one_line)
 {
     expect("predict " TINY "--set batch=-3 --device h200", 1, "must be a number of 1");
