@@ -22,7 +22,12 @@ enum sim_status reckon_create(const struct reckon_options *options, struct recko
         (*out)->options.jobs = parallel_default_jobs();
     }
     (*out)->memo = price_memo_create();
-    return SIM_OK;
+    enum sim_status status = library_set_read(&(*out)->libraries, error);
+    if (status != SIM_OK) {
+        reckon_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 void reckon_destroy(struct reckon *reckon)
@@ -30,6 +35,7 @@ void reckon_destroy(struct reckon *reckon)
     if (reckon != NULL) {
         price_memo_destroy(reckon->memo);
         price_board_close(reckon->board);
+        library_set_finish(&reckon->libraries);
         free(reckon);
     }
 }

@@ -162,7 +162,7 @@
 
 /* Choices. X(section, key, "a|b|c", help); the C name is section_key, the C type int: index in the list. */
 #define CHIP_PROFILE_CHOICES(X)                                                                    \
-    X(matrix, split_reduction, "launch|workgroup", "who adds up the parts of a product split over K in library kernels: a launch of its own, or the last part's workgroup") \
+    X(matrix, split_reduction, "launch|workgroup|early_launch", "who adds up the parts of a product split over K in library kernels: a launch of its own, the last part's workgroup, or a launch that is in place when the product ends") \
     X(l2, organisation, "private|partitioned", "private: one per group, not coherent between groups; partitioned: one coherent cache, hashed over groups") \
     X(l2, copies, "none|far", "far: a line read from the other partition is also kept in the near one") \
     X(l2, clock_domain, "core|own", "whether slice times scale with the core clock")               \
@@ -170,7 +170,7 @@
     X(atomic, repeats, "together|lane_by_lane", "a block whose lanes repeat an address takes as many turns as its most frequent address has lanes, or as it has lanes") \
     X(dispatch, order, "round_robin_groups|breadth_first_units", "how workgroups are dealt out")
 
-enum chip_split_reduction { CHIP_SPLIT_BY_LAUNCH, CHIP_SPLIT_BY_WORKGROUP };
+enum chip_split_reduction { CHIP_SPLIT_BY_LAUNCH, CHIP_SPLIT_BY_WORKGROUP, CHIP_SPLIT_BY_EARLY_LAUNCH };
 enum chip_l2_organisation { CHIP_L2_PRIVATE, CHIP_L2_PARTITIONED };
 enum chip_l2_copies { CHIP_L2_COPIES_NONE, CHIP_L2_COPIES_FAR };
 enum chip_l2_clock { CHIP_L2_CLOCK_CORE, CHIP_L2_CLOCK_OWN };

@@ -154,17 +154,19 @@ enum sim_status harness_profile_read(const char *path, struct harness_profile *h
     return status;
 }
 
-static bool library_matches(const struct harness_profile *harness, const char *library)
+const char *harness_library(const struct harness_profile *harness, const char *library)
 {
-    if (library == NULL) {
-        return harness->library_count == 0;
-    }
     for (size_t i = 0; i < harness->library_count; i++) {
         if (strcmp(harness->libraries[i], library) == 0) {
-            return true;
+            return harness->libraries[i];
         }
     }
-    return false;
+    return NULL;
+}
+
+static bool library_matches(const struct harness_profile *harness, const char *library)
+{
+    return library == NULL ? harness->library_count == 0 : harness_library(harness, library) != NULL;
 }
 
 const struct harness_coverage *harness_covers(const struct harness_profile *harness, const char *suite,

@@ -45,6 +45,9 @@ enum sim_status harness_profile_read(const char *path, struct harness_profile *h
 const struct harness_coverage *harness_covers(const struct harness_profile *harness, const char *suite,
                                               const char *kernel, const char *library);
 
+/* The name in the harness's list that equals `library`; NULL where there is none. Borrowed from the harness. */
+const char *harness_library(const struct harness_profile *harness, const char *library);
+
 /* What the program adds to the device's time once per measured call: what it reads for an empty kernel less what an empty
  * kernel takes. */
 double harness_floor_us(const struct harness_profile *harness, const struct chip_profile *chip);

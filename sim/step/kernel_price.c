@@ -167,6 +167,7 @@ static void result_add(struct kernel_result *sum, const struct kernel_result *pa
     MIX(waves_per_unit);
     MIX(lanes);
     MIX(unit_share);
+    MIX(rounds);
     MIX(hbm_share);
     MIX(matrix_share);
     MIX(clock_mhz);
@@ -218,7 +219,8 @@ static double span_us(const struct kernel_price *price, const struct chip_profil
         if (repeat <= 0) {
             continue;
         }
-        end = run_end_us(end, issued * interval_us, interval_us, us, gap, fmax(repeat, 1));
+        end = price->launch_dependent[i] ? end + us
+                                         : run_end_us(end, issued * interval_us, interval_us, us, gap, fmax(repeat, 1));
         issued += repeat;
     }
     return fmax(end, 0);
@@ -395,6 +397,29 @@ static void copy_plan_facts(const struct kernel_plan *plan, struct kernel_price 
     memcpy(price->assumptions, plan->assumptions, sizeof price->assumptions);
 }
 
+/* A product as its library runs it: the chosen tile's time at the efficiency of its class. */
+static void apply_library(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                          const struct kernel_plan *plan, struct kernel_result *part, struct kernel_price *price)
+{
+    const struct library_profile *library = library_set_find(machine->libraries, request->library, machine->chip->name);
+    if (library == NULL || plan->product.m <= 0) {
+        return;
+    }
+    const struct library_class *class = library_class_of(library, chip_unit_count(machine->chip), &plan->product);
+    if (class == NULL) {
+        return;
+    }
+    double us = part->duration_us / class->efficiency;
+    part->hbm_share *= class->efficiency;
+    part->matrix_share *= class->efficiency;
+    part->watts = machine->chip->power_idle + (part->watts - machine->chip->power_idle) * class->efficiency;
+    part->duration_us = us;
+    if (price->assumption_count < sizeof price->assumptions / sizeof price->assumptions[0]) {
+        snprintf(price->assumptions[price->assumption_count++].text, sizeof price->assumptions[0].text,
+                 "%s, %s: %g of the rate of the selector's tile", library->name, class->name, class->efficiency);
+    }
+}
+
 static enum sim_status price_plan(const struct kernel_price_machine *machine,
                                   const struct kernel_price_request *request, const struct kernel_plan *plan,
                                   struct kernel_price *price, struct sim_error *error)
@@ -410,8 +435,11 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
             if (status != SIM_OK) {
                 return status;
             }
+            if (i == 0) {
+                apply_library(machine, request, plan, &parts[i], price);
+            }
             apply_loop(machine->chip, &request->loop, &parts[i], exponents[i]);
-            add_launch_path(&parts[i], price->graph_style ? 0 : launch_path_us(machine->chip),
+            add_launch_path(&parts[i], price->graph_style || launch->dependent ? 0 : launch_path_us(machine->chip),
                             machine->chip->power_idle);
         } else {
             run_copy(machine, launch, &parts[i]);
@@ -428,6 +456,7 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
         double repeat = plan->launches[i].repeat;
         price->launch_us[i] = parts[i].duration_us;
         price->launch_repeat[i] = repeat;
+        price->launch_dependent[i] = plan->launches[i].dependent;
         price->launches += repeat;
         exponent_us += exponents[i] * parts[i].duration_us * repeat;
         result_add(&price->result, &parts[i], repeat, machine->chip->power_idle);

@@ -13,6 +13,7 @@
 #include "sim/fabric/fabric.h"
 #include "sim/step/harness_profile.h"
 #include "sim/step/kernel_price_loop.h"
+#include "sim/step/library_profile.h"
 #include "workloads/kernels/kernel.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,12 +23,14 @@
 struct kernel_price_machine { /* borrowed */
     const struct chip_profile *chip;
     const struct node_profile *node; /* for copies over the host link */
+    const struct library_set *libraries; /* NULL: matrix products run the selector's tile */
     enum chip_engine engine;
     uint64_t seed;
 };
 
 struct kernel_price_request {
     const char *suite, *kernel, *params; /* params: "k=v;k=v", NULL for none */
+    const char *library; /* of matrix products, one of library_profile.tables; NULL: the device's own */
     enum harness_cache cache;
     double core_mhz;    /* a fixed core clock; 0: the highest that its kind of kernel holds, and what power leaves of it */
     struct kernel_price_loop loop;
@@ -41,6 +44,7 @@ struct kernel_price {
     size_t launch_count;                         /* classes of launches, in order */
     double launch_us[KERNEL_PRICE_LAUNCHES_MAX]; /* launch path included */
     double launch_repeat[KERNEL_PRICE_LAUNCHES_MAX];
+    bool launch_dependent[KERNEL_PRICE_LAUNCHES_MAX]; /* starts as the launch before ends */
     double launches;             /* sum of the repeats */
     double device_us;            /* first launch's start to the last one's end, device alone, all queued */
     double clock_exponent;       /* device_us goes with the core clock^-exponent near the clock it was priced at */

@@ -41,6 +41,7 @@ void price_memo_destroy(struct price_memo *memo)
         free((char *)memo->entries[i].asked.request.suite);
         free((char *)memo->entries[i].asked.request.kernel);
         free((char *)memo->entries[i].asked.request.params);
+        free((char *)memo->entries[i].asked.request.library);
     }
     if (memo != NULL) {
         free(memo->entries);
@@ -96,12 +97,13 @@ void price_key(const struct reckon *reckon, const struct reckon_device *device,
                const struct kernel_price_request *request, char key[PRICE_KEY_CAPACITY])
 {
     int length = snprintf(
-        key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d|%d|%llu|%.17g|%g,%g,%g,%g,%g|%s/%s|%s",
+        key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d|%d|%llu|%.17g|%g,%g,%g,%g,%g|%s|%s/%s|%s",
         (unsigned long long)device->chip.hash, (unsigned long long)node_profile_hash(device->node),
         (int)reckon->options.chip_reference, (unsigned long long)reckon->options.seed, (int)request->cache,
         (int)request->exact, (unsigned long long)request->window_requests, request->core_mhz,
         request->loop.calls, request->loop.between_us, request->loop.pause_us, request->loop.spin_mhz, request->loop.copy_pause_us,
-        request->suite, request->kernel, request->params != NULL ? request->params : "");
+        request->library != NULL ? request->library : "", request->suite, request->kernel,
+        request->params != NULL ? request->params : "");
     SIM_ASSERT(length > 0 && length < PRICE_KEY_CAPACITY, "key of %s/%s is %d bytes long", request->suite,
                request->kernel, length);
 }
@@ -123,6 +125,7 @@ static void note_request(struct reckon *reckon, const struct reckon_device *devi
     entry->asked.request.suite = copy_of(request->suite);
     entry->asked.request.kernel = copy_of(request->kernel);
     entry->asked.request.params = copy_of(request->params);
+    entry->asked.request.library = copy_of(request->library);
 }
 
 void session_use(struct reckon *reckon, const struct reckon_device *device,
@@ -237,6 +240,7 @@ struct kernel_price_machine session_machine(const struct reckon *reckon, const s
     return (struct kernel_price_machine){
         .chip = &device->chip,
         .node = device->node,
+        .libraries = &reckon->libraries,
         .seed = reckon->options.seed,
         .engine = reckon->options.chip_reference ? CHIP_ENGINE_REFERENCE : CHIP_ENGINE_FAST,
     };

@@ -12,6 +12,7 @@ struct price_board; /* price_board.h */
 struct reckon {
     struct reckon_options options; /* jobs resolved, never 0 */
     struct price_memo *memo;
+    struct library_set libraries;
     struct price_board *board; /* shared with other processes; NULL: none */
     struct reckon_memo_counts counts;
     uint32_t prediction; /* number of the prediction at work: a price counts once in each */

@@ -172,6 +172,7 @@ static void add_kernel_task(struct validation_build *build, const struct table_r
         .suite = measured->suite,
         .kernel = measured->kernel,
         .params = task.params,
+        .library = harness_library(task.harness, library),
         .cache = coverage->cache,
         .loop = coverage->loop,
         .window_requests = build->window_requests

@@ -6,6 +6,9 @@
 #define GROUPS_MAX 256
 #define SPLIT_MAX (DENSE_OPERANDS_MAX - 1) /* the reduction loads all parts of an element together */
 
+static const char *const dtype_texts[GEMM_DTYPES] = { "bf16", "fp16", "tf32", "fp32", "fp8" };
+static const char *const trans_texts[] = { "nt", "nn", "tt", "tn" };
+
 struct gemm_params {
     uint64_t m, n, k, batch;
     uint64_t group_m[GROUPS_MAX];
@@ -55,7 +58,7 @@ static void read_params(struct kernel_build *build, struct gemm_params *p)
 }
 
 /* splitKreduce: workgroups of 512 add the partial results, two elements a lane, all splits in flight. */
-static void add_split_reduction(struct kernel_build *build, const struct gemm_problem *p, uint32_t split)
+static void add_split_reduction(struct kernel_build *build, const struct gemm_problem *p, uint32_t split, bool early)
 {
     struct dense_map *map;
     struct wave_program *program = dense_map_create("split_k_reduction", &map);
@@ -80,6 +83,9 @@ static void add_split_reduction(struct kernel_build *build, const struct gemm_pr
     program->predecessor.bytes = (uint32_t)program->predecessor_bytes;
     program->flops = elements * split;
     kernel_plan_add(build, program, 1);
+    if (kernel_build_ok(build)) {
+        build->plan->launches[build->plan->launch_count - 1].dependent = early;
+    }
 }
 
 static void check_tile(struct kernel_build *build, const struct gemm_problem *problem, const struct gemm_tile *tile)
@@ -150,9 +156,13 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
     double flops = program->flops;
     kernel_plan_add(build, program, 1);
     if (launch.tile.split > 1 && p->reduction && !machine.split_in_kernel && kernel_build_ok(build)) {
-        add_split_reduction(build, &launch.problem, launch.tile.split);
+        add_split_reduction(build, &launch.problem, launch.tile.split, machine.split_early);
     }
     build->plan->flops = flops;
+    if (p->tile.m == 0 && p->tile.n == 0) {
+        build->plan->product = (struct kernel_product){ .m = (double)p->m, .n = (double)p->n, .k = (double)p->k, .batch = (double)p->batch,
+                                                        .dtype = dtype_texts[p->dtype], .trans = trans_texts[p->trans] };
+    }
     kernel_value_per_time(build, flops * 1e-6, "TFLOP/s");
 }
 

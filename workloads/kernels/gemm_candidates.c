@@ -7,6 +7,9 @@
 #define SPLIT_STEPS_MIN 4 /* K steps that a part must have to be worth its own workgroup */
 /* Libraries build fewer kernels for 4-byte operands: cuBLAS tilesize64x64 to 128x256, by the names of its kernels. */
 #define TF32_TILE_MIN 64
+/* Bulk copies of a copy engine move 128 B of a row at once; waves that load by themselves may take more of each row, which
+ * hipBLASLt's kernels of narrow tiles do (DepthU of 128 and 256). */
+#define DEEP_TILE_MAX 64
 #define EPILOGUE_LDS 16384
 #define ALL_CANDIDATES 1024 /* a caller with room for as many wants to see them */
 
@@ -137,8 +140,14 @@ size_t gemm_select(const struct gemm_machine *machine, const struct gemm_problem
             tile.n = given->n != 0 ? given->n : tile.n;
             tile.k = given->k != 0 ? given->k : tile.k;
             tile.stream_k = given->stream_k;
+            bool skinny = problem->style == GEMM_ASYNC && (tile.m <= DEEP_TILE_MAX || tile.n <= DEEP_TILE_MAX);
             bool repeated = (given->m != 0 && i > 0) || (given->n != 0 && j > 0);
             if (!repeated) {
+                weigh_splits(&s, tile);
+            }
+            bool by_memory = s.list.count > 0 && s.list.items[0].limit == GEMM_LIMIT_HBM;
+            if (!repeated && skinny && by_memory && given->k == 0 && !machine->runs_ahead) {
+                tile.k *= 2;
                 weigh_splits(&s, tile);
             }
         }

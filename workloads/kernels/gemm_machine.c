@@ -29,6 +29,7 @@ static void set_rates(const struct chip_profile *chip, struct gemm_machine *mach
     machine->multicast = (uint32_t)chip->matrix_multicast;
     machine->stages_max = (uint32_t)chip->matrix_stages_max;
     machine->split_in_kernel = chip->matrix_split_reduction == CHIP_SPLIT_BY_WORKGROUP;
+    machine->split_early = chip->matrix_split_reduction == CHIP_SPLIT_BY_EARLY_LAUNCH;
     machine->runs_ahead = chip->matrix_stages_max >= STAGES_OF_AN_ENGINE;
     machine->result_buffers = (uint32_t)chip->matrix_result_buffers;
 }
@@ -42,10 +43,13 @@ static void set_levels(const struct chip_profile *chip, struct gemm_machine *mac
     machine->store_rate = chip->l1_store_rate;
     machine->l2_rate = slices * chip->l2_line / chip->l2_read_line_time * cycle_ns;
     machine->l2_bytes = chip->l2_capacity * 1048576 / (machine->private_l2 ? chip->package_groups : 1);
+    machine->l2_slices = slices / (machine->private_l2 ? chip->package_groups : 1);
     machine->l2_latency = chip->l2_hit_latency;
     machine->in_flight = chip->l1_mshr * chip->l2_line;
     machine->hbm_rate = chip->hbm_channels * chip->hbm_channel_rate *
                         (1 - chip->hbm_refresh_time / chip->hbm_refresh_interval) * cycle_ns;
+    machine->hbm_row_bytes = chip->l2_interleave;
+    machine->hbm_row_loss = chip->hbm_row_bubble * chip->hbm_channel_rate;
     machine->hbm_latency = chip->l2_hit_latency + chip->hbm_latency / cycle_ns;
     machine->mall_latency = machine->hbm_latency;
     if (chip->has_mall) {
@@ -103,6 +107,8 @@ static void set_round_numbers(const struct kernel_machine *kernel, struct gemm_m
     machine->l2_rate = 40.0 * machine->units;
     machine->l2_bytes = 32 << 20;
     machine->hbm_rate = 20.0 * machine->units;
+    machine->l2_slices = 32;
+    machine->hbm_row_bytes = 256;
     machine->l2_latency = 300;
     machine->in_flight = 65536;
     machine->hbm_latency = machine->mall_latency = 800;

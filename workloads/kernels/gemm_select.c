@@ -8,6 +8,7 @@
 #define STAGING_BYTES 16384.0 /* of LDS through which a result leaves */
 #define LOADED_LATENCY 2.5 /* against an idle device's, when a step's operands are asked for all at once */
 #define OUT_OF_STEP 1.25 /* stream-K: workgroups at different K find less in the L2; the event-driven model says 1.15 to 1.4 */
+#define BUSIEST_SLICE 2.5 /* standard deviations above the mean: the largest of a hundred */
 #define OVERLAP_LOSS 0.15   /* of the second-largest part of a step that is not hidden behind the largest */
 #define THREADS_SMALL 128u
 #define THREADS_LARGE 256u
@@ -132,6 +133,7 @@ struct plan {
     double rounds, rest;                   /* full rounds, and workgroups of one unit in the last */
     double rest_units;                     /* units busy in the last round */
     double matrix, lds, issue, bytes;      /* of a step: cycles; operand bytes that a workgroup asks L2 for */
+    double hbm_cost;                       /* of reading operands, against whole DRAM rows */
     bool persistent;
 };
 
@@ -183,6 +185,19 @@ static void set_rounds(struct plan *plan)
     plan->slots = group_slots * machine->groups;
 }
 
+/* A step reads a piece of each row of an operand; the next piece comes when the DRAM row has been closed again. */
+static double hbm_cost_of(const struct plan *plan)
+{
+    const struct gemm_machine *machine = plan->machine;
+    const struct gemm_problem *problem = plan->problem;
+    bool a_along_k = problem->trans < GEMM_TT, b_along_k = problem->trans == GEMM_NT || problem->trans == GEMM_TT;
+    double a_piece = (a_along_k ? plan->tile.k : plan->tile.m) * problem->type.bytes;
+    double b_piece = (b_along_k ? plan->tile.k : plan->tile.n) * problem->type.bytes;
+    double m = (double)problem->m, n = (double)problem->n;
+    double openings = m / least(a_piece, machine->hbm_row_bytes) + n / least(b_piece, machine->hbm_row_bytes);
+    return 1 + machine->hbm_row_loss * openings / (m + n);
+}
+
 static void plan_init(struct plan *plan, const struct gemm_machine *machine, const struct gemm_problem *problem,
                       const struct gemm_tile *tile)
 {
@@ -198,6 +213,7 @@ static void plan_init(struct plan *plan, const struct gemm_machine *machine, con
     plan->matrix = multiply_cycles(machine, problem, tile);
     plan->lds = lds_cycles(machine, problem, tile);
     plan->issue = issue_cycles(plan);
+    plan->hbm_cost = hbm_cost_of(plan);
     plan->bytes = ((double)tile->m / tile->cluster_n + (double)tile->n / tile->cluster_m) * tile->k * problem->type.bytes;
 }
 
@@ -244,6 +260,9 @@ static uint32_t band_for(const struct plan *plan, double together)
 /* Bytes of one step of all tiles that run together: asked of the L2s, of the memory-side cache, of HBM. */
 struct traffic {
     double l2, mall, hbm;
+    struct patch patch; /* of one product, behind one L2 */
+    double patches;     /* that run side by side */
+    double uneven;      /* busiest slice over the mean */
 };
 
 static struct traffic traffic_of(const struct plan *plan, enum gemm_mapping mapping, double group, bool by_group,
@@ -262,15 +281,35 @@ static struct traffic traffic_of(const struct plan *plan, enum gemm_mapping mapp
     }
     double device = patch_bytes(plan, all) * apart * products;
     double domain = device;
+    traffic.patch = all;
+    traffic.patches = apart * products;
     if (domains > 1 && by_group) {
-        domain = domains * patch_bytes(plan, patch_of(plan, mapping, group, per_product / domains)) * apart * products;
+        traffic.patch = patch_of(plan, mapping, group, per_product / domains);
     } else if (domains > 1) { /* dealt out in turn: every domain sees most rows and columns of the patch */
-        struct patch each = { least(all.m, per_product / domains), least(all.n, per_product / domains) };
-        domain = domains * patch_bytes(plan, each) * apart * products;
+        traffic.patch = (struct patch){ least(all.m, per_product / domains), least(all.n, per_product / domains) };
+    }
+    if (domains > 1) {
+        domain = domains * patch_bytes(plan, traffic.patch) * apart * products;
     }
     traffic.mall = least(domain, traffic.l2);
     traffic.hbm = least(device, traffic.mall);
     return traffic;
+}
+
+/* Load of the busiest slice of an L2 over the mean: the lines of a step fall on slices by chance, and a line of A is read by
+ * every column of tiles, one of B by every row. Steps in flight even it out. */
+static double slice_unevenness(const struct plan *plan, const struct traffic *traffic)
+{
+    const struct gemm_tile *tile = &plan->tile;
+    double a_lines = traffic->patch.m * tile->m, a_reads = most(1, traffic->patch.n / tile->cluster_n);
+    double b_lines = traffic->patch.n * tile->n, b_reads = most(1, traffic->patch.m / tile->cluster_m);
+    double sum = a_lines * a_reads + b_lines * b_reads;
+    double squares = a_lines * a_reads * a_reads + b_lines * b_reads * b_reads;
+    if (tile->stream_k) {
+        return 1;
+    }
+    double deviation = sqrt(squares * plan->machine->l2_slices / (traffic->patches * most(1, tile->stages - 1.0))) / sum;
+    return 1 + BUSIEST_SLICE * deviation;
 }
 
 /* Operands that stay in a cache from round to round come from HBM once. */
@@ -304,9 +343,9 @@ static void step_parts(const struct plan *plan, const struct traffic *traffic, d
     parts[GEMM_LIMIT_LDS] = plan->lds * workgroups;
     parts[GEMM_LIMIT_ISSUE] = plan->issue * workgroups;
     parts[GEMM_LIMIT_L1] = plan->bytes * workgroups / machine->fill_rate;
-    parts[GEMM_LIMIT_L2] = traffic->l2 / machine->l2_rate;
+    parts[GEMM_LIMIT_L2] = traffic->l2 * traffic->uneven / machine->l2_rate;
     parts[GEMM_LIMIT_MALL] = machine->mall_rate > 0 ? traffic->mall / machine->mall_rate : 0;
-    parts[GEMM_LIMIT_HBM] = traffic->hbm / machine->hbm_rate;
+    parts[GEMM_LIMIT_HBM] = traffic->hbm * plan->hbm_cost / machine->hbm_rate;
     parts[GEMM_LIMIT_LATENCY] = most(latency / most(1, plan->tile.stages - 1.0),
                                      plan->bytes * workgroups * LOADED_LATENCY * latency / machine->in_flight);
     if (plan->problem->type.dtype == WAVE_FP32) { /* a lone wave waits for LDS as long as it multiplies */
@@ -357,7 +396,8 @@ static double reduction_cycles(const struct plan *plan)
                2 * machine->hbm_latency;
     }
     double bytes = elements * (4.0 * plan->tile.split + problem->type.out_bytes);
-    return machine->gap + machine->launch + machine->hbm_latency + bytes / least(machine->l2_rate, machine->hbm_rate * 2);
+    double start = machine->split_early ? machine->workgroup_start + machine->workgroup_end : machine->gap + machine->launch;
+    return start + machine->hbm_latency + bytes / least(machine->l2_rate, machine->hbm_rate * 2);
 }
 
 static double round_cycles(const struct plan *plan, const double parts[GEMM_LIMITS], double workgroups, bool first,
@@ -421,6 +461,7 @@ void gemm_estimate_tile(const struct gemm_machine *machine, const struct gemm_pr
     double full = least(plan.slots, plan.items);
     choose_mapping(&plan, full, &traffic);
     limit_hbm(&plan, &traffic);
+    traffic.uneven = slice_unevenness(&plan, &traffic);
     step_parts(&plan, &traffic, plan.rounds > 0 ? plan.per_unit : plan.rest, parts);
     double cycles = machine->launch + machine->workgroup_end;
     if (plan.rounds > 0) {
@@ -429,7 +470,7 @@ void gemm_estimate_tile(const struct gemm_machine *machine, const struct gemm_pr
     }
     if (plan.rest > 0) {
         double share = plan.rest * plan.rest_units / full;
-        struct traffic rest = { traffic.l2 * share, traffic.mall * share, traffic.hbm * share };
+        struct traffic rest = { traffic.l2 * share, traffic.mall * share, traffic.hbm * share, .uneven = traffic.uneven };
         step_parts(&plan, &rest, plan.rest, rest_parts);
         cycles += round_cycles(&plan, rest_parts, plan.rest, plan.rounds == 0, true, plan.rounds > 0 ? &rest_limit : &limit);
     }

@@ -24,6 +24,7 @@ struct gemm_machine {
     uint32_t instruction_m, instruction_n; /* a tile is a multiple of one in each direction, whichever way round */
     uint32_t stages_max;                   /* K steps of operands that library kernels hold at once */
     bool split_in_kernel;                  /* the workgroup with the last part of K adds up the others', else a launch does */
+    bool split_early;                      /* that launch is in place when the product ends */
     bool runs_ahead;                       /* a copy engine fetches the next tile's operands while this one ends */
     uint32_t result_buffers;               /* 2: results have a memory of their own, and one tile leaves beside the next */
     double operand_rows;                   /* rows of the wider operand that one reading of the narrower one from LDS serves */
@@ -33,6 +34,8 @@ struct gemm_machine {
     double fill_rate, store_rate;          /* of a unit, bytes a cycle */
     double l2_rate, mall_rate, hbm_rate;   /* of the package; mall_rate 0: no memory-side cache */
     double l2_bytes, mall_bytes;           /* l2_bytes: of one L2 */
+    double l2_slices;                      /* of one L2 */
+    double hbm_row_bytes, hbm_row_loss;    /* bytes in a row of a channel, side by side in memory; bytes that opening it costs */
     double l2_latency, mall_latency, hbm_latency;
     double in_flight;                      /* most operand bytes that a unit can have asked for */
     double workgroup_start, workgroup_end, launch, gap; /* cycles */

@@ -42,6 +42,7 @@ struct kernel_launch {
     struct wave_program *program; /* owned by the plan; NULL unless WAVES */
     double copy_bytes;            /* for copies over the host link */
     double repeat;                /* times this launch runs in the kernel (>= 0; a mean may be fractional) */
+    bool dependent;               /* its workgroups are in place when the launch before ends: no launch path, no gap */
 };
 
 enum kernel_launch_style { KERNEL_STYLE_STREAM, KERNEL_STYLE_GRAPH };
@@ -53,6 +54,12 @@ enum kernel_value_rule {
     KERNEL_VALUE_TIME_PER_AMOUNT, /* value = time_us x factor / amount (us/kernel, ns/op, cycles, s) */
     KERNEL_VALUE_COUNT,           /* value = amount: a count that does not depend on time */
     KERNEL_VALUE_WATTS            /* value = mean board power while the plan repeats back to back */
+};
+
+/* A matrix product whose tile the selector chose, for what a library would make of it. */
+struct kernel_product {
+    double m, n, k, batch; /* m 0: none */
+    const char *dtype, *trans; /* static */
 };
 
 /* A plan whose first launch is played in bursts of its repeat, with a pause between them that holds the board's power down:
@@ -80,6 +87,7 @@ struct kernel_plan {
     char value_unit[16];
     double flops;                        /* useful arithmetic of the whole kernel; 0: undefined */
     struct kernel_duty duty;
+    struct kernel_product product; /* of launches[0] */
     size_t assumption_count;
     struct kernel_assumption assumptions[16];
 };

@@ -127,13 +127,13 @@ void kernel_plan_add(struct kernel_build *build, struct wave_program *program, d
     }
     SIM_ASSERT(program->workgroups > 0, "program %s has no workgroups", program->name);
     SIM_ASSERT(program->work_units_total > 0, "program %s has no work units", program->name);
-    *next_launch(build) = (struct kernel_launch){ KERNEL_LAUNCH_WAVES, program, 0, repeat };
+    *next_launch(build) = (struct kernel_launch){ .kind = KERNEL_LAUNCH_WAVES, .program = program, .repeat = repeat };
 }
 
 void kernel_plan_add_copy(struct kernel_build *build, enum kernel_launch_kind kind, double bytes)
 {
     if (build->status == SIM_OK) {
-        *next_launch(build) = (struct kernel_launch){ kind, NULL, bytes, 1 };
+        *next_launch(build) = (struct kernel_launch){ .kind = kind, .copy_bytes = bytes, .repeat = 1 };
     }
 }
 

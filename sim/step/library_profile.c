@@ -1,0 +1,198 @@
+#include "sim/step/library_profile.h"
+#include "sim/core/data_path.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct value_row efficiency_row = { "efficiency", "ratio", 0.01, 1, offsetof(struct library_class, efficiency),
+                                                 "of the rate of the selector's tile" };
+
+struct bound {
+    const char *key;
+    size_t offset;
+    double otherwise;
+};
+static const struct bound bounds[] = {
+    { "side_least", offsetof(struct library_class, side_least), 0 },
+    { "side_most", offsetof(struct library_class, side_most), INFINITY },
+    { "n_most", offsetof(struct library_class, n_most), INFINITY },
+    { "k_least", offsetof(struct library_class, k_least), 0 },
+    { "k_most", offsetof(struct library_class, k_most), INFINITY },
+    { "fill_least", offsetof(struct library_class, fill_least), 0 },
+    { "fill_below", offsetof(struct library_class, fill_below), INFINITY },
+    { "not_multiple_of", offsetof(struct library_class, multiple), 0 },
+};
+
+static enum sim_status number_read(const char *path, const struct json *object, const char *key, double otherwise, double *out,
+                                   struct sim_error *error)
+{
+    const struct json *value = json_get(object, key);
+    *out = otherwise;
+    if (value == NULL) {
+        return SIM_OK;
+    }
+    if (json_kind_of(value) != JSON_NUMBER || !(json_number(value) >= 0)) {
+        return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: '%s' must be a number from 0 up", path, json_line(value), key);
+    }
+    *out = json_number(value);
+    return SIM_OK;
+}
+
+static enum sim_status class_read(const char *path, const struct json *entry, struct library_class *class,
+                                  struct value_kinds *kinds, struct sim_error *error)
+{
+    static const char *const keys[] = { "name",       "dtypes",     "trans",           "side_least", "side_most", "n_most", "k_least", "k_most",
+                                        "fill_least", "fill_below", "not_multiple_of", "efficiency", NULL };
+    enum sim_status status = value_keys_check(path, entry, keys, error);
+    if (status == SIM_OK) {
+        status = value_text_read(path, entry, "name", class->name, sizeof class->name, error);
+    }
+    if (status == SIM_OK && json_get(entry, "dtypes") != NULL) {
+        status = value_text_read(path, entry, "dtypes", class->dtypes, sizeof class->dtypes, error);
+    }
+    if (status == SIM_OK && json_get(entry, "trans") != NULL) {
+        status = value_text_read(path, entry, "trans", class->trans, sizeof class->trans, error);
+    }
+    for (size_t i = 0; status == SIM_OK && i < sizeof bounds / sizeof bounds[0]; i++) {
+        status = number_read(path, entry, bounds[i].key, bounds[i].otherwise, (double *)((char *)class + bounds[i].offset), error);
+    }
+    const struct json *efficiency = json_get(entry, "efficiency");
+    if (status == SIM_OK && efficiency == NULL) {
+        return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: class '%s' has no 'efficiency'", path, json_line(entry), class->name);
+    }
+    return status == SIM_OK ? value_row_read(path, efficiency, &efficiency_row, class, kinds, error) : status;
+}
+
+static enum sim_status classes_read(const char *path, const struct json *list, struct library_profile *library,
+                                    struct sim_error *error)
+{
+    size_t most = sizeof library->classes / sizeof library->classes[0];
+    if (list == NULL || json_kind_of(list) != JSON_ARRAY || json_count(list) > most) {
+        return sim_fail(error, SIM_BAD_PROFILE, "%s: key 'classes' must be a list of up to %zu {name, .., efficiency}", path, most);
+    }
+    for (size_t i = 0; i < json_count(list); i++) {
+        enum sim_status status = class_read(path, json_at(list, i), &library->classes[i], &library->kinds, error);
+        if (status != SIM_OK) {
+            return status;
+        }
+        library->class_count++;
+    }
+    return SIM_OK;
+}
+
+static enum sim_status names_read(const char *path, const struct json *root, const char *key, char names[16][32], size_t *count,
+                                  struct sim_error *error)
+{
+    const struct json *list = json_get(root, key);
+    if (list == NULL || json_kind_of(list) != JSON_ARRAY || json_count(list) > 16) {
+        return sim_fail(error, SIM_BAD_PROFILE, "%s: key '%s' must be a list of up to 16 texts", path, key);
+    }
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *entry = json_at(list, i);
+        if (json_kind_of(entry) != JSON_STRING || strlen(json_string(entry)) >= sizeof names[0]) {
+            return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: '%s' takes texts of up to 31 bytes", path, json_line(entry), key);
+        }
+        strcpy(names[(*count)++], json_string(entry));
+    }
+    return SIM_OK;
+}
+
+enum sim_status library_profile_read(const char *path, struct library_profile *library, struct sim_error *error)
+{
+    static const char *const keys[] = { "schema", "name", "title", "tables", "devices", "large_tile", "classes", NULL };
+    struct json *root = NULL;
+    enum sim_status status = json_read_file(path, &root, error);
+    if (status != SIM_OK) {
+        return status;
+    }
+    memset(library, 0, sizeof *library);
+    if ((status = value_keys_check(path, root, keys, error)) == SIM_OK &&
+        (status = value_text_read(path, root, "name", library->name, sizeof library->name, error)) == SIM_OK &&
+        (status = value_text_read(path, root, "title", library->title, sizeof library->title, error)) == SIM_OK &&
+        (status = names_read(path, root, "tables", library->tables, &library->table_count, error)) == SIM_OK &&
+        (status = names_read(path, root, "devices", library->devices, &library->device_count, error)) == SIM_OK &&
+        (status = number_read(path, root, "large_tile", 0, &library->large_tile, error)) == SIM_OK) {
+        status = classes_read(path, json_get(root, "classes"), library, error);
+    }
+    if (status == SIM_OK && library->large_tile < 1) {
+        status = sim_fail(error, SIM_BAD_PROFILE, "%s: key 'large_tile' must be 1 or more", path);
+    }
+    json_destroy(root);
+    return status;
+}
+
+enum sim_status library_set_read(struct library_set *set, struct sim_error *error)
+{
+    struct data_names names = { 0 };
+    enum sim_status status = data_path_list("devices/libraries", &names, error);
+    *set = (struct library_set){ .libraries = calloc(names.count + 1, sizeof *set->libraries) };
+    SIM_ASSERT(set->libraries != NULL, "no memory for %zu libraries", names.count);
+    for (size_t i = 0; status == SIM_OK && i < names.count; i++) {
+        char path[DATA_PATH_CAPACITY];
+        status = data_path_find("devices/libraries", "library", names.name[i], path, error);
+        if (status == SIM_OK) {
+            status = library_profile_read(path, &set->libraries[set->count++], error);
+        }
+    }
+    data_names_finish(&names);
+    return status;
+}
+
+void library_set_finish(struct library_set *set)
+{
+    free(set->libraries);
+    *set = (struct library_set){ 0 };
+}
+
+static bool is_among(char names[16][32], size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const struct library_profile *library_set_find(const struct library_set *set, const char *table, const char *device)
+{
+    for (size_t i = 0; set != NULL && i < set->count; i++) {
+        struct library_profile *library = &set->libraries[i];
+        if (table != NULL ? is_among(library->tables, library->table_count, table)
+                          : is_among(library->devices, library->device_count, device)) {
+            return library;
+        }
+    }
+    return NULL;
+}
+
+/* "bf16" in "bf16|fp16"; "" holds all. */
+static bool choice_holds(const char *choices, const char *choice)
+{
+    size_t length = strlen(choice);
+    for (const char *at = choices; *at != '\0'; at += strcspn(at, "|"), at += *at == '|') {
+        if (strcspn(at, "|") == length && strncmp(at, choice, length) == 0) {
+            return true;
+        }
+    }
+    return choices[0] == '\0';
+}
+
+const struct library_class *library_class_of(const struct library_profile *library, double units,
+                                             const struct kernel_product *product)
+{
+    double side = fmin(product->m, product->n), tile = library->large_tile;
+    double tiles = ceil(product->m / tile) * ceil(product->n / tile) * product->batch;
+    double fill = tiles / (ceil(tiles / units) * units);
+    for (size_t i = 0; i < library->class_count; i++) {
+        const struct library_class *class = &library->classes[i];
+        bool odd = class->multiple == 0 || fmod(product->n, class->multiple) != 0;
+        if (odd && side >= class->side_least && side <= class->side_most && product->n <= class->n_most && product->k >= class->k_least &&
+            product->k <= class->k_most && fill >= class->fill_least && fill < class->fill_below &&
+            choice_holds(class->dtypes, product->dtype) && choice_holds(class->trans, product->trans)) {
+            return class;
+        }
+    }
+    return NULL;
+}

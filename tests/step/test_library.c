@@ -1,0 +1,105 @@
+/* Libraries as data: which class a product falls in, and that damage is named. */
+#include "sim/step/library_profile.h"
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EFFICIENCY(value) \
+    "\"efficiency\": {\"value\": " value ", \"unit\": \"ratio\", \"low\": 0.1, \"high\": 1, \"kind\": \"fitted\", \"source\": \"s\"}"
+
+static enum sim_status read_text(const char *classes, struct library_profile *library, struct sim_error *error)
+{
+    char path[] = "/tmp/reckon-library-XXXXXX";
+    int fd = mkstemp(path);
+    FILE *file = fdopen(fd, "w");
+    cr_assert(file != NULL);
+    fprintf(file, "{\"schema\": \"reckon.library/1\", \"name\": \"l\", \"title\": \"t\", \"tables\": [\"lib\"], \"devices\": [\"chip\"], "
+                  "\"large_tile\": 256, \"classes\": [%s]}", classes);
+    fclose(file);
+    enum sim_status status = library_profile_read(path, library, error);
+    unlink(path);
+    return status;
+}
+
+static const struct kernel_product square = { 4096, 4096, 4096, 1, "bf16", "nt" };
+
+/* 4096 x 4096 is 16 x 16 tiles of 256: on 256 units one full round, on 255 a second round with one tile, 256 of 510 = 0.502. */
+Test(library, fill_counts_the_rounds_of_large_tiles)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, read_text("{\"name\": \"part\", \"fill_least\": 0.5, \"fill_below\": 0.503, " EFFICIENCY("0.5") "}, "
+                                "{\"name\": \"full\", \"fill_least\": 1, " EFFICIENCY("0.9") "}", &library, &error), SIM_OK),
+              "%s", error.text);
+    cr_assert(library_class_of(&library, 256, &square) != NULL);
+    cr_expect(strcmp(library_class_of(&library, 256, &square)->name, "full") == 0);
+    cr_assert(library_class_of(&library, 255, &square) != NULL);
+    cr_expect(eq(dbl, library_class_of(&library, 255, &square)->efficiency, 0.5));
+    cr_expect(library_class_of(&library, 200, &square) == NULL, "256 of 400 is in neither");
+}
+
+/* The first class that holds counts; bounds include their ends but fill_below. */
+Test(library, a_class_holds_by_dtype_order_side_depth_and_multiple)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, read_text("{\"name\": \"odd\", \"not_multiple_of\": 64, " EFFICIENCY("0.2") "}, "
+                                "{\"name\": \"tf\", \"dtypes\": \"tf32|fp32\", \"trans\": \"tn\", " EFFICIENCY("0.3") "}, "
+                                "{\"name\": \"narrow\", \"side_most\": 128, \"k_least\": 100, " EFFICIENCY("0.4") "}", &library, &error),
+                 SIM_OK), "%s", error.text);
+    struct kernel_product p = square;
+    cr_expect(library_class_of(&library, 256, &p) == NULL);
+    p.n = 200;
+    cr_expect(strcmp(library_class_of(&library, 256, &p)->name, "odd") == 0);
+    p = square;
+    p.dtype = "fp32";
+    cr_expect(library_class_of(&library, 256, &p) == NULL, "not transposed");
+    p.trans = "tn";
+    cr_expect(strcmp(library_class_of(&library, 256, &p)->name, "tf") == 0);
+    p = square;
+    p.m = 128;
+    cr_expect(strcmp(library_class_of(&library, 256, &p)->name, "narrow") == 0);
+    p.k = 99;
+    cr_expect(library_class_of(&library, 256, &p) == NULL);
+}
+
+Test(library, a_table_names_its_library_and_a_device_has_one_of_its_own)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, read_text("", &library, &error), SIM_OK), "%s", error.text);
+    struct library_set set = { 1, &library };
+    cr_expect(library_set_find(&set, "lib", "other") == &library);
+    cr_expect(library_set_find(&set, NULL, "chip") == &library);
+    cr_expect(library_set_find(&set, NULL, "other") == NULL);
+    cr_expect(library_set_find(&set, "none", "chip") == NULL, "a named library is no other");
+    cr_expect(library_set_find(NULL, NULL, "chip") == NULL);
+}
+
+Test(library, damage_is_named)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    cr_expect(eq(int, read_text("{\"name\": \"x\"}", &library, &error), SIM_BAD_PROFILE));
+    cr_expect(strstr(error.text, "efficiency") != NULL, "%s", error.text);
+    cr_expect(eq(int, read_text("{\"name\": \"x\", \"side\": 3, " EFFICIENCY("0.5") "}", &library, &error), SIM_BAD_PROFILE));
+    cr_expect(strstr(error.text, "'side'") != NULL, "%s", error.text);
+    cr_expect(eq(int, read_text("{\"name\": \"x\", \"k_most\": -1, " EFFICIENCY("0.5") "}", &library, &error), SIM_BAD_PROFILE));
+    cr_expect(strstr(error.text, "k_most") != NULL, "%s", error.text);
+    cr_expect(eq(int, read_text("{\"name\": \"x\", " EFFICIENCY("1.5") "}", &library, &error), SIM_BAD_PROFILE), "better than the best tile");
+}
+
+Test(library, shipped_libraries_read)
+{
+    static const char *const names[] = { "cublas", "hipblaslt" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct library_profile library;
+        struct sim_error error = { 0 };
+        char path[512];
+        snprintf(path, sizeof path, "%s/devices/libraries/%s.json", SOURCE_DIR, names[i]);
+        cr_expect(eq(int, library_profile_read(path, &library, &error), SIM_OK), "%s", error.text);
+        cr_expect(eq(str, library.name, (char *)names[i]));
+    }
+}
