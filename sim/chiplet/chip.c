@@ -307,6 +307,7 @@ static void fill_result(struct kernel_result *result, const struct package *pack
     result->waves_per_unit = occupancy->waves_per_unit;
     result->lanes = outcome->lanes_ops > 0 ? outcome->lanes_sum / outcome->lanes_ops : 0;
     double units_busy = (double)program->workgroups / occupancy->workgroups_per_unit;
+    result->rounds = units_busy / package->units;
     result->unit_share = units_busy < package->units * share ? units_busy / package->units : share;
     if (program->workgroups < package->units) {
         result->unit_share = (double)program->workgroups / package->units;

@@ -39,6 +39,7 @@ struct kernel_result {
     double waves_per_unit;              /* resident waves per CU/SM by resources */
     double lanes;                       /* mean active lanes per memory or vector instruction */
     double unit_share;                  /* share of the chip's CUs/SMs that the kernel occupies, 0..1 */
+    double rounds;                      /* workgroups over those that the chip holds at once: below 1 they do not fill it */
     double hbm_share;                   /* mean HBM data-bus utilisation, 0..1 */
     double matrix_share;                /* mean matrix-unit utilisation, 0..1 */
     double atomic_count;                /* lane operations */

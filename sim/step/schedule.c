@@ -149,11 +149,19 @@ static void rank_settle(struct rank *rank, sim_time now)
     rank->settled = now;
 }
 
+/* Rounds of its workgroups in `kept` of its slots, over those in all. */
+static double slot_stretch(const struct step_price *price, double kept)
+{
+    double rounds = fmax(price->rounds, 1);
+    bool divisible = price->rounds <= 0 || kept <= 0 || kept >= 1;
+    return divisible ? 1 / kept : ceil(rounds / kept - SHARE_EPSILON) / ceil(rounds - SHARE_EPSILON);
+}
+
 /* Speed of an item that got `kept` of its slots, over its speed with all: HBM's part of its time stays, the rest stretches. */
 static double slot_rate(const struct step_price *price, double kept)
 {
     double held = fmin(fmax(price->hbm_held, 0), 1);
-    return fmin(1 / (held + (1 - held) / kept), fmin(kept * HBM_SLOT_HEADROOM, 1));
+    return fmin(1 / (held + (1 - held) * slot_stretch(price, kept)), fmin(kept * HBM_SLOT_HEADROOM, 1));
 }
 
 /* Share of HBM that an item pulls at: what it uses, or, while HBM holds it, all that its waves have outstanding. */

@@ -4,7 +4,8 @@
  * Model. A rank has one host timeline: its host nodes run one after another in graph order (workloads/graph.h says why).
  * A device item starts when its stream has come to it, its launch has arrived and it finds slots; its slots are what is
  * left by items that started before it, so a kernel behind a full-chip kernel waits. Beside others an item slows by the
- * share of its slots it did not get (not while HBM holds it anyway, see hbm_held), and, when the HBM shares of all that run
+ * rounds that its workgroups then take in the slots it got (a product of one workgroup a unit takes two, however few are
+ * missing; not while HBM holds it anyway, see hbm_held), and, when the HBM shares of all that run
  * add up to more than one, by that sum. A
  * collective moves data from the moment its last rank has started it, at the rate of the slowest rank; ranks that wait
  * hold their slots. Ranks that are not in the graph are taken to arrive with the last that is. Left out: workgroups
@@ -18,6 +19,7 @@
 struct step_price {    /* of a device node; ignored for other nodes */
     double us;         /* alone on the device, >= 0 */
     double unit_share; /* 0..1 of the CUs/SMs it fills; 0: needs none (copy engine) */
+    double rounds;     /* in which its workgroups pass through all of its slots; 0: so many that they can be cut at will */
     double hbm_share;  /* 0..1 of the HBM rate it uses while it runs alone */
     double hbm_held;   /* 0..1 of its time in which HBM holds it and fewer slots would do */
 };
