@@ -56,6 +56,20 @@ Test(overlap, hbm_bound_kernels_do_not_miss_their_slots)
     NEAR(end_us[1], 70.0);
 }
 
+/* One workgroup a slot, with 0.75 of the slots: a quarter of them wait for a second round, so 60 us become 120. Of five rounds in
+ * 0.75 of the slots 6.67 are needed, so 7: 1.4 times. Without rounds 1 / 0.75. */
+Test(overlap, workgroups_take_whole_rounds)
+{
+    static const double rounds[] = { 1, 5, 0 }, expect_us[] = { 120, 84, 80 };
+    struct step_price neighbour = { .us = 1000, .unit_share = 0.25 };
+    for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+        struct step_price product = { .us = 60, .unit_share = 1, .rounds = rounds[i] };
+        double end_us[2];
+        end_of_two(neighbour, product, end_us);
+        NEAR(end_us[1], expect_us[i]);
+    }
+}
+
 /* A collective-like neighbour uses 0.25 of the slots and 0.25 of the HBM; a copy keeps HBM full from what is left of its
  * slots: it pulls 0.75 x 2.4 = 1.8, the neighbour 0.25, together 2.05. The copy runs at 1.8 / 2.05, the neighbour at 1 / 2.05:
  * a copy of 180 us ends at 205, when the neighbour has done 100 of its 150 and needs 50 more alone. */
