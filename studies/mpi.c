@@ -97,9 +97,11 @@ bool mpi_agree(bool fine)
     return all;
 }
 
-bool mpi_rank_waits(void)
+bool mpi_rank_waits(uint32_t *rank)
 {
-    return run.begun && run.waiting_count > 0;
+    bool waits = run.begun && run.waiting_count > 0;
+    *rank = waits ? (uint32_t)run.waiting[run.waiting_count - 1] : 0;
+    return waits;
 }
 
 void mpi_hand_out(uint32_t task)
@@ -199,8 +201,9 @@ bool mpi_agree(bool fine)
     return fine;
 }
 
-bool mpi_rank_waits(void)
+bool mpi_rank_waits(uint32_t *rank)
 {
+    *rank = 0;
     return false;
 }
 

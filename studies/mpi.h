@@ -20,8 +20,8 @@ bool mpi_is_first_here(void);
 void mpi_meet(void);
 bool mpi_agree(bool fine); /* whether all ranks are */
 
-/* Rank 0. A rank that waits for a task is given the next one; collect takes one record if there is one. */
-bool mpi_rank_waits(void);
+/* Rank 0. Whether a rank waits for a task, and which: hand_out gives it one. collect takes one record if there is one. */
+bool mpi_rank_waits(uint32_t *rank);
 void mpi_hand_out(uint32_t task);
 bool mpi_collect(void *record, size_t record_bytes, bool *has_record);
 void mpi_dismiss(void); /* all other ranks; their last records must have been taken */

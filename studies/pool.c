@@ -21,7 +21,7 @@ struct worker {
     uint32_t task; /* NO_TASK: idle */
 };
 
-/* A worker has one task at most; `remote` counts those that other ranks have. */
+/* A worker has one task at most. */
 struct pool {
     struct pool_work work;
     uint32_t count;
@@ -144,10 +144,18 @@ void pool_destroy(struct pool *pool)
 
 /* ---- a run */
 
+struct share { /* of the tasks, [next, end): what one worker is still to do */
+    size_t next, end;
+};
+
+/* Neighbouring tasks have most in common, so a worker is given them in a row; who is out of work takes the second half of what
+ * the one with most left has. */
 struct pool_run {
     struct pool *pool;
     const uint32_t *tasks;
-    size_t count, next, finished;
+    size_t count, finished;
+    struct share *shares; /* of the workers here, then of the other ranks */
+    uint32_t share_count;
     enum sim_status (*done)(void *, const void *, struct sim_error *);
     void *context;
     struct sim_error *error;
@@ -164,16 +172,41 @@ static enum sim_status died(struct pool_run *run, struct worker *worker)
                     WIFSIGNALED(state) ? "signal" : "exit code", WIFSIGNALED(state) ? WTERMSIG(state) : WEXITSTATUS(state));
 }
 
+static void share_out(struct pool_run *run)
+{
+    run->share_count = run->pool->count + mpi_rank_count() - 1;
+    run->shares = calloc(run->share_count, sizeof *run->shares);
+    SIM_ASSERT(run->shares != NULL, "no memory for the shares of %u workers", run->share_count);
+    for (uint32_t w = 0; w < run->share_count; w++) {
+        run->shares[w] = (struct share){ run->count * w / run->share_count, run->count * (w + 1) / run->share_count };
+    }
+}
+
+static uint32_t next_task(struct pool_run *run, uint32_t who)
+{
+    struct share *own = &run->shares[who], *most = own;
+    for (uint32_t w = 0; own->next == own->end && w < run->share_count; w++) {
+        struct share *other = &run->shares[w];
+        most = other->end - other->next > most->end - most->next ? other : most;
+    }
+    if (most != own) {
+        size_t half = most->next + (most->end - most->next) / 2;
+        *own = (struct share){ half, most->end };
+        most->end = half;
+    }
+    return own->next < own->end ? run->tasks[own->next++] : NO_TASK;
+}
+
 static enum sim_status hand_out(struct pool_run *run)
 {
-    for (uint32_t w = 0; w < run->pool->count && run->next < run->count; w++) {
+    for (uint32_t w = 0; w < run->pool->count; w++) {
         struct worker *worker = &run->pool->workers[w];
-        if (worker->task == NO_TASK) {
-            worker->task = run->tasks[run->next];
-            if (!write_all(worker->socket, &worker->task, sizeof worker->task)) {
-                return died(run, worker);
-            }
-            run->next++;
+        if (worker->task != NO_TASK) {
+            continue;
+        }
+        worker->task = next_task(run, w);
+        if (worker->task != NO_TASK && !write_all(worker->socket, &worker->task, sizeof worker->task)) {
+            return died(run, worker);
         }
     }
     return SIM_OK;
@@ -212,8 +245,9 @@ static enum sim_status serve_ranks(struct pool_run *run)
 {
     bool has_record = false;
     enum sim_status status = SIM_OK;
-    while (status == SIM_OK && run->next < run->count && mpi_rank_waits()) {
-        mpi_hand_out(run->tasks[run->next++]);
+    uint32_t rank = 0, task = 0;
+    while (mpi_rank_waits(&rank) && (task = next_task(run, run->pool->count + rank - 1)) != NO_TASK) {
+        mpi_hand_out(task);
     }
     while (status == SIM_OK && mpi_collect(run->pool->record, run->pool->work.record_bytes, &has_record) && has_record) {
         run->finished++;
@@ -226,8 +260,9 @@ enum sim_status pool_run(struct pool *pool, const uint32_t *tasks, size_t count,
                          enum sim_status (*done)(void *context, const void *record, struct sim_error *error),
                          void (*idle)(void *context), void *context, struct sim_error *error)
 {
-    struct pool_run run = { pool, tasks, count, 0, 0, done, context, error };
+    struct pool_run run = { .pool = pool, .tasks = tasks, .count = count, .done = done, .context = context, .error = error };
     enum sim_status status = SIM_OK;
+    share_out(&run);
     int wait_ms = mpi_rank_count() > 1 ? IDLE_MPI_MS : IDLE_MS;
     while (status == SIM_OK && run.finished < count) {
         status = hand_out(&run);
@@ -237,5 +272,6 @@ enum sim_status pool_run(struct pool *pool, const uint32_t *tasks, size_t count,
             idle(context);
         }
     }
+    free(run.shares);
     return status;
 }

@@ -71,6 +71,7 @@ void study_destroy(struct study *study); /* NULL is allowed */
 size_t study_point_count(const struct study *study);
 void study_point_at(const struct study *study, size_t index, struct study_point *point); /* texts are the study's */
 
+const char *study_point_value(const struct study_point *point, const char *key); /* of a setting; NULL: not among them */
 /* "k=v;k=v" of the settings. */
 void study_point_text(const struct study_point *point, char *text, size_t capacity);
 double study_point_gpus(const struct study *study, const struct study_point *point);  /* the point's, else the input's */

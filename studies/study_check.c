@@ -54,7 +54,7 @@ void study_point_text(const struct study_point *point, char *text, size_t capaci
     }
 }
 
-static const char *setting_of(const struct study_point *point, const char *key)
+const char *study_point_value(const struct study_point *point, const char *key)
 {
     for (size_t i = 0; i < point->setting_count; i++) {
         if (strcmp(point->keys[i], key) == 0) {
@@ -66,13 +66,13 @@ static const char *setting_of(const struct study_point *point, const char *key)
 
 double study_point_gpus(const struct study *study, const struct study_point *point)
 {
-    const char *text = setting_of(point, "gpus");
+    const char *text = study_point_value(point, "gpus");
     return text != NULL ? strtod(text, NULL) : study->gpus;
 }
 
 double study_point_batch(const struct study *study, const struct study_point *point)
 {
-    const char *text = setting_of(point, "batch");
+    const char *text = study_point_value(point, "batch");
     return text != NULL ? strtod(text, NULL) : study->batch;
 }
 

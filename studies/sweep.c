@@ -193,16 +193,38 @@ enum sim_status sweep_try(struct sweep_bench *bench, const uint32_t *points, siz
     return status;
 }
 
-/* Points that share most are priced one after the other: sorted by what their kernels depend on, the rest in order. */
+struct placed {
+    const char *device, *batch;
+    uint32_t point;
+};
+
+static int by_kernels(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    int order = strcmp(x->device, y->device);
+    order = order != 0 ? order : strcmp(x->batch, y->batch);
+    return order != 0 ? order : (x->point > y->point) - (x->point < y->point);
+}
+
+/* Points that share most of their kernels, those of a device and batch, one after the other: workers take them in rows. */
 static enum sim_status try_all(struct sweep_bench *bench, struct sim_error *error)
 {
     size_t count = study_point_count(bench->study);
     uint32_t *points = malloc((count + 1) * sizeof *points);
-    SIM_ASSERT(points != NULL, "no memory for %zu points", count);
+    struct placed *placed = malloc((count + 1) * sizeof *placed);
+    SIM_ASSERT(points != NULL && placed != NULL, "no memory for %zu points", count);
     for (size_t i = 0; i < count; i++) {
-        points[i] = (uint32_t)i;
+        struct study_point point;
+        study_point_at(bench->study, i, &point);
+        const char *batch = study_point_value(&point, "batch");
+        placed[i] = (struct placed){ point.device, batch != NULL ? batch : "", (uint32_t)i };
+    }
+    qsort(placed, count, sizeof *placed, by_kernels);
+    for (size_t i = 0; i < count; i++) {
+        points[i] = placed[i].point;
     }
     enum sim_status status = sweep_try(bench, points, count, error);
+    free(placed);
     free(points);
     return status;
 }

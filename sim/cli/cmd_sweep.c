@@ -20,7 +20,7 @@ enum { OPTION_DB = 0x2000, OPTION_CSV, OPTION_TOP };
 static const char doc[] =
     "Prices every point of a study (docs/studies.md), or searches it, and keeps the results in an SQLite file. A sweep that was "
     "ended, however, goes on where it was when it is started again. Under mpirun every rank is a worker, on one machine or "
-    "many; the file has the same bytes whatever the number of workers.\v"
+    "many; the file has the same bytes whatever the number of workers. Exits with 2 where no point is feasible.\v"
     "Examples:\n  reckon sweep studies/examples/mlperf_dlrm_v2.json --db mlperf.db --csv mlperf.csv\n"
     "  mpirun -n 8 reckon sweep studies/examples/mlperf_dlrm_v2.json --db mlperf.db\n"
     "  sqlite3 mlperf.db 'select settings, examples_per_s from point where pareto'";
@@ -182,8 +182,9 @@ static void print_text(const struct arguments *arguments, const struct study *st
         only[result->best] = true;
         print_table(study, result, only, 1);
         free(only);
-    } else if (study->has_search) {
-        printf("\nno feasible point was found\n");
+    }
+    if (result->feasible == 0) {
+        return; /* finish_sweep says so */
     }
     printf("\nfront of");
     for (size_t i = 0; i < study->objective_count; i++) {
@@ -257,6 +258,27 @@ static struct json *answer_json(const struct arguments *arguments, const struct 
 
 /* ---- the command */
 
+/* Nothing that was tried can be: which reason is most frequent, and where the others are. */
+static int fail_infeasible(const struct arguments *arguments, const struct study *study, const struct sweep_result *result)
+{
+    struct reason_count reasons[REASONS_SHOWN] = { 0 };
+    size_t count = count_reasons(result, reasons), most = 0;
+    struct sim_error error = { 0 };
+    for (size_t k = 1; k < count; k++) {
+        most = reasons[k].count > reasons[most].count ? k : most;
+    }
+    const struct study_record *example = NULL;
+    for (size_t r = 0; r < result->record_count && example == NULL; r++) {
+        char text[160];
+        reason_kind(result->records[r].reason, text, sizeof text);
+        example = strcmp(text, reasons[most].text) == 0 ? &result->records[r] : NULL;
+    }
+    sim_fail(&error, SIM_DOES_NOT_FIT, "%s: none of the %zu points tried is feasible; %zu of them: %.160s; the reason of each is in %s",
+             study->path, result->record_count, reasons[most].count, example != NULL ? example->reason : reasons[most].text,
+             arguments->database);
+    return cli_fail(&arguments->common, &error);
+}
+
 static int finish_sweep(struct arguments *arguments, const struct study *study, const struct sweep_result *result)
 {
     struct sim_error error = { 0 };
@@ -274,7 +296,15 @@ static int finish_sweep(struct arguments *arguments, const struct study *study, 
         json_destroy(document);
         print_text(arguments, study, result);
     }
-    return study->has_search && result->best == SIZE_MAX ? 2 : 0;
+    if (result->feasible == 0) {
+        return fail_infeasible(arguments, study, result);
+    }
+    if (study->has_search && result->best == SIZE_MAX) {
+        sim_fail(&error, SIM_UNSUPPORTED, "%s: %s is not known of any of the %zu feasible points", study->path,
+                 metric_text(study->search_objective), result->feasible);
+        return cli_fail(&arguments->common, &error);
+    }
+    return 0;
 }
 
 static int sweep(struct arguments *arguments)

@@ -1,4 +1,6 @@
 #include "sim/step/kernel_price.h"
+#include "sim/step/price_board.h"
+#include "sim/step/session.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -131,6 +133,50 @@ static enum sim_status run_waves(const struct kernel_price_machine *machine,
         droop(chip, program, *exponent, result);
     }
     return status;
+}
+
+/* What a launch that other kernels may have too is known by on the board, beside keys of whole kernels. */
+static void launch_key(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                       uint64_t identity, char key[PRICE_KEY_CAPACITY])
+{
+    snprintf(key, PRICE_KEY_CAPACITY, "launch|%016llx|%d|%llu|%d|%d|%llu|%.17g|%016llx",
+             (unsigned long long)machine->chip->hash, (int)machine->engine, (unsigned long long)machine->seed,
+             (int)request->cache, (int)request->exact, (unsigned long long)request->window_requests, request->core_mhz,
+             (unsigned long long)identity);
+}
+
+/* run_waves, once on this machine for launches of the same identity. The run of a launch waits for nothing, so waiting for
+ * another process's ends. */
+static enum sim_status run_launch(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                                  const struct kernel_launch *launch, struct kernel_result *result, double *exponent,
+                                  struct sim_error *error)
+{
+    uint64_t identity = machine->board != NULL ? kernel_launch_identity(launch) : 0;
+    char key[PRICE_KEY_CAPACITY];
+    struct kernel_price shared;
+    size_t slot = 0;
+    if (identity == 0) {
+        return run_waves(machine, request, launch->program, result, exponent, error);
+    }
+    launch_key(machine, request, identity, key);
+    enum price_claim claim = price_board_claim(machine->board, key, &slot);
+    if (claim == PRICE_CLAIM_BUSY) {
+        claim = price_board_wait(machine->board, slot) ? PRICE_CLAIM_THERE : PRICE_CLAIM_MINE;
+    }
+    if (claim == PRICE_CLAIM_THERE) {
+        price_board_take(machine->board, slot, &shared);
+    } else {
+        memset(&shared, 0, sizeof shared);
+        struct sim_error reason = { 0 };
+        shared.status = run_waves(machine, request, launch->program, &shared.result, &shared.clock_exponent, &reason);
+        snprintf(shared.error, sizeof shared.error, "%s", reason.text);
+    }
+    if (claim == PRICE_CLAIM_MINE) {
+        price_board_publish(machine->board, slot, &shared);
+    }
+    *result = shared.result;
+    *exponent = shared.clock_exponent;
+    return shared.status == SIM_OK ? SIM_OK : sim_fail(error, shared.status, "%s", shared.error);
 }
 
 static void run_copy(const struct kernel_price_machine *machine, const struct kernel_launch *launch,
@@ -431,7 +477,7 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
     for (size_t i = 0; i < plan->launch_count; i++) {
         const struct kernel_launch *launch = &plan->launches[i];
         if (launch->kind == KERNEL_LAUNCH_WAVES) {
-            enum sim_status status = run_waves(machine, request, launch->program, &parts[i], &exponents[i], error);
+            enum sim_status status = run_launch(machine, request, launch, &parts[i], &exponents[i], error);
             if (status != SIM_OK) {
                 return status;
             }

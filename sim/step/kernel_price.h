@@ -20,12 +20,16 @@
 
 #define KERNEL_PRICE_LAUNCHES_MAX (sizeof((struct kernel_plan *)0)->launches / sizeof(struct kernel_launch))
 
+struct price_board;
+
 struct kernel_price_machine { /* borrowed */
     const struct chip_profile *chip;
     const struct node_profile *node; /* for copies over the host link */
     const struct library_set *libraries; /* NULL: matrix products run the selector's tile */
     enum chip_engine engine;
     uint64_t seed;
+    struct price_board *board; /* NULL, or where launches are shared that kernels have in common (sorts, fills); the chip is
+                                  then as its hash says */
 };
 
 struct kernel_price_request {

@@ -306,6 +306,7 @@ enum sim_status session_price(struct reckon *reckon, const struct reckon_device 
                                .reckon = reckon,
                                .wanted = keyed,
                                .outcomes = parallel_share(distinct * sizeof(struct outcome)) };
+    pricing.machine.board = reckon->board;
     if (pricing.outcomes == NULL) {
         status = sim_fail(error, SIM_NO_MEMORY, "no memory for %zu prices", distinct);
     } else {

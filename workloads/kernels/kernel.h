@@ -100,6 +100,11 @@ enum sim_status kernel_plan_create(const char *suite, const char *kernel, const 
                                    struct sim_error *error);
 void kernel_plan_destroy(struct kernel_plan *plan); /* NULL is allowed */
 
+/* Of a launch whose program is known whole by a few numbers (fills, sorts, scans): a hash of its name, shape and those numbers, so
+ * that launches of the same identity run alike on one chip, whatever kernel they are part of. 0: not such a launch. Stable
+ * between processes of one build. */
+uint64_t kernel_launch_identity(const struct kernel_launch *launch);
+
 /* For help, completion and "is this row supported": one line per registered kernel. */
 struct kernel_entry { const char *suite, *kernel, *summary, *params_help; };
 size_t kernel_registry_count(void);

@@ -1,4 +1,5 @@
 #include "workloads/kernels/kernels_internal.h"
+#include "sim/core/hash.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,6 +9,8 @@
  * the engine's pointer is also ours; the context lies behind the struct in the same block. */
 struct kernel_program {
     struct wave_program base;
+    size_t context_bytes;
+    bool is_plain;
     size_t tensor_count;
     struct kernel_tensor tensors[KERNEL_TENSORS_MAX];
     size_t adopted_count;
@@ -42,7 +45,34 @@ struct wave_program *kernel_program_create(const char *name, size_t context_byte
         .destroy = program_destroy,
         .context = own->context,
     };
+    own->context_bytes = context_bytes;
     return &own->base;
+}
+
+void kernel_program_plain(struct wave_program *program)
+{
+    ((struct kernel_program *)program)->is_plain = true;
+}
+
+uint64_t kernel_launch_identity(const struct kernel_launch *launch)
+{
+    const struct wave_program *p = launch->program;
+    const struct kernel_program *own = (const struct kernel_program *)p;
+    if (launch->kind != KERNEL_LAUNCH_WAVES || !own->is_plain) {
+        return 0;
+    }
+    const uint64_t counts[] = { p->workgroups,          p->waves_per_workgroup, p->registers_per_lane,
+                                p->lds_bytes,           p->workgroups_per_unit_max, p->work_units_total,
+                                p->trips_per_wave,      p->workgroups_differ,   p->workgroups_period,
+                                p->longest_wave_trips,  p->longest_wave_workgroup, p->longest_wave_index,
+                                p->initial_cache,       p->predecessor.address, p->predecessor.bytes,
+                                p->predecessor_bytes };
+    const double amounts[] = { p->flops, p->matrix_arithmetic, p->l2_footprint_bytes };
+    uint64_t hash = hash64_add_text(HASH64_START, p->name);
+    hash = hash64_add_bytes(hash, counts, sizeof counts);
+    hash = hash64_add_bytes(hash, amounts, sizeof amounts);
+    hash = hash64_add_bytes(hash, own->context, own->context_bytes);
+    return hash != 0 ? hash : 1;
 }
 
 uint64_t kernel_program_tensor(struct wave_program *program, const char *name, double bytes)

@@ -113,6 +113,9 @@ typedef void (*wave_next)(const struct wave_program *program, const struct wave_
 /* A zeroed program with a zeroed context of `context_bytes` in the same block (program->context), one workgroup of one
  * wave, 32 registers, starting from its own data (benchmarks repeat). `name` is static. Aborts if memory is short. */
 struct wave_program *kernel_program_create(const char *name, size_t context_bytes, wave_next next);
+/* The context holds numbers alone, no pointer, and is all that the program's ops depend on: launches of equal programs are known
+ * for equal (kernel_launch_identity). */
+void kernel_program_plain(struct wave_program *program);
 /* Give `tensor` the next region; returns its first address. `name` is static. Asserts that there is room. */
 uint64_t kernel_program_tensor(struct wave_program *program, const char *name, double bytes);
 /* Free `memory` with `release` when the program is destroyed (at most 4). */

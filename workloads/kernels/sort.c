@@ -64,6 +64,7 @@ void kernel_plan_add_fill(struct kernel_build *build, double bytes, double repea
     kernel_program_grid(program, ceil_div(k->bytes, 16), 128, lanes);
     program->work_units_total = ceil_div(k->bytes, lanes * 16ull);
     program->l2_footprint_bytes = bytes;
+    kernel_program_plain(program);
     kernel_plan_add(build, program, repeat);
 }
 
@@ -120,6 +121,7 @@ void kernel_plan_add_map(struct kernel_build *build, const char *name, uint64_t 
     uint64_t full = n / threads, rest = n % threads;
     program->work_units_total = full * program->waves_per_workgroup + ceil_div(rest, k->lanes);
     program->l2_footprint_bytes = (double)n * (in_bytes + out_bytes);
+    kernel_program_plain(program);
     kernel_plan_add(build, program, 1);
 }
 
@@ -223,6 +225,7 @@ static void add_histogram(struct kernel_build *build, uint64_t n, uint32_t key_b
     program->work_units_total = tiles * program->waves_per_workgroup;
     program->trips_per_wave = max_u64(1, tiles / program->workgroups);
     program->l2_footprint_bytes = (double)n * key_bytes;
+    kernel_program_plain(program);
     kernel_plan_add(build, program, 1);
 }
 
@@ -272,6 +275,7 @@ static void add_bin_sum(struct kernel_build *build, uint32_t passes)
     program->lds_bytes = 2336;
     kernel_program_grid(program, (uint64_t)passes * DIGITS, DIGITS, k->lanes);
     program->work_units_total = program->workgroups * program->waves_per_workgroup;
+    kernel_program_plain(program);
     kernel_plan_add(build, program, 1);
 }
 
@@ -514,6 +518,7 @@ static void add_sweeps(struct kernel_build *build, uint64_t n, uint32_t key_byte
     program->work_units_total = k->tiles * program->waves_per_workgroup;
     program->l2_footprint_bytes = 2.0 * (double)n * (key_bytes + value_bytes);
     kernel_require_lds(build, program->lds_bytes);
+    kernel_program_plain(program);
     kernel_plan_add(build, program, passes);
 }
 
@@ -543,14 +548,18 @@ void kernel_plan_add_sort(struct kernel_build *build, uint64_t n, uint32_t key_b
 
 /* ---- chained passes ---- */
 
-static const struct chained_shape {
-    const char *name;
+struct chained_shape {
     uint32_t threads, items, item_bytes, out_bytes, registers;
-    bool striped; /* loads in order through shared memory; else a thread's items are neighbours */
-} chained_shapes[] = {
-    [KERNEL_SELECT_FLAGGED] = { "select flagged", 384, 15, 4, 4, 49, false },
-    [KERNEL_UNIQUE_BY_KEY] = { "unique by key", 640, 7, 8, 8, 48, false },
-    [KERNEL_EXCLUSIVE_SUM] = { "exclusive sum", 128, 7, 8, 8, 47, true },
+    uint32_t striped; /* 1: loads in order through shared memory; 0: a thread's items are neighbours */
+};
+
+static const struct {
+    const char *name;
+    struct chained_shape shape;
+} chained_passes[] = {
+    [KERNEL_SELECT_FLAGGED] = { "select flagged", { 384, 15, 4, 4, 49, 0 } },
+    [KERNEL_UNIQUE_BY_KEY] = { "unique by key", { 640, 7, 8, 8, 48, 0 } },
+    [KERNEL_EXCLUSIVE_SUM] = { "exclusive sum", { 128, 7, 8, 8, 47, 1 } },
 };
 
 struct chained {
@@ -646,8 +655,8 @@ void kernel_plan_add_chained(struct kernel_build *build, enum kernel_chained_pas
     if (!kernel_build_ok(build)) {
         return;
     }
-    const struct chained_shape *shape = &chained_shapes[pass];
-    struct wave_program *program = kernel_program_create(shape->name, sizeof(struct chained), chained_next);
+    const struct chained_shape *shape = &chained_passes[pass].shape;
+    struct wave_program *program = kernel_program_create(chained_passes[pass].name, sizeof(struct chained), chained_next);
     struct chained *k = program->context;
     *k = (struct chained){ .shape = *shape, .n = n, .written = written, .lanes = build->machine->lanes,
                            .tile = shape->items * shape->threads };
@@ -663,5 +672,6 @@ void kernel_plan_add_chained(struct kernel_build *build, enum kernel_chained_pas
     program->l2_footprint_bytes = (double)n * shape->item_bytes + (double)written * shape->out_bytes;
     kernel_require_lds(build, program->lds_bytes);
     kernel_plan_add_fill(build, (double)k->tiles * 16, 1); /* tile status */
+    kernel_program_plain(program);
     kernel_plan_add(build, program, 1);
 }
