@@ -1,6 +1,7 @@
 #include "studies/pool.h"
 #include "studies/mpi.h"
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -69,6 +70,8 @@ _Noreturn static void serve(const struct pool_work *work, int file, pid_t parent
     if (getppid() != parent || record == NULL) {
         _exit(3);
     }
+    mallopt(M_MMAP_THRESHOLD, 1 << 30); /* what one simulation frees, the next one takes as it is */
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     while (read_all(file, &task, sizeof task)) {
         work->run(work->context, task, record);
         if (!write_all(file, record, work->record_bytes)) {

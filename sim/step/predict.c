@@ -870,7 +870,6 @@ static void fill_described_memory(struct prediction_build *build, const struct s
 static void fill_memory(struct prediction_build *build)
 {
     struct reckon_prediction *prediction = build->prediction;
-    double recorded = recorded_capacity_gib(build->graph->device_title);
     struct step_memory memory;
     step_memory_measure(build->graph, &memory);
     prediction->capacity_gib = build->device->chip.hbm_capacity;
@@ -878,6 +877,7 @@ static void fill_memory(struct prediction_build *build)
         fill_described_memory(build, &memory);
         return;
     }
+    double recorded = recorded_capacity_gib(build->graph->device_title);
     if (recorded > 0 && recorded <= prediction->capacity_gib) {
         prediction->fits_known = prediction->fits = true;
         notes_add(&prediction->notes,

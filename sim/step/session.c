@@ -96,14 +96,19 @@ const struct kernel_price *price_memo_add(struct price_memo *memo, const char *k
 void price_key(const struct reckon *reckon, const struct reckon_device *device,
                const struct kernel_price_request *request, char key[PRICE_KEY_CAPACITY])
 {
-    int length = snprintf(
-        key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d|%d|%llu|%.17g|%g,%g,%g,%g,%g|%s|%s/%s|%s",
-        (unsigned long long)device->chip.hash, (unsigned long long)node_profile_hash(device->node),
-        (int)reckon->options.chip_reference, (unsigned long long)reckon->options.seed, (int)request->cache,
-        (int)request->exact, (unsigned long long)request->window_requests, request->core_mhz,
-        request->loop.calls, request->loop.between_us, request->loop.pause_us, request->loop.spin_mhz, request->loop.copy_pause_us,
-        request->library != NULL ? request->library : "", request->suite, request->kernel,
-        request->params != NULL ? request->params : "");
+    const struct kernel_price_loop *loop = &request->loop;
+    char timing[160] = "0|0,0,0,0,0"; /* as printed below; a step asks for thousands of keys, and zeros are slow to print */
+    if (request->core_mhz != 0 || loop->calls != 0 || loop->between_us != 0 || loop->pause_us != 0 || loop->spin_mhz != 0 ||
+        loop->copy_pause_us != 0) {
+        snprintf(timing, sizeof timing, "%.17g|%g,%g,%g,%g,%g", request->core_mhz, loop->calls, loop->between_us, loop->pause_us,
+                 loop->spin_mhz, loop->copy_pause_us);
+    }
+    int length = snprintf(key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d|%d|%llu|%s|%s|%s/%s|%s",
+                          (unsigned long long)device->chip.hash, (unsigned long long)node_profile_hash(device->node),
+                          (int)reckon->options.chip_reference, (unsigned long long)reckon->options.seed, (int)request->cache,
+                          (int)request->exact, (unsigned long long)request->window_requests, timing,
+                          request->library != NULL ? request->library : "", request->suite, request->kernel,
+                          request->params != NULL ? request->params : "");
     SIM_ASSERT(length > 0 && length < PRICE_KEY_CAPACITY, "key of %s/%s is %d bytes long", request->suite,
                request->kernel, length);
 }

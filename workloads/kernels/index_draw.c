@@ -254,10 +254,26 @@ uint64_t index_source_row(const struct index_source *source, uint64_t table, uin
 
 /* ---- runs ---- */
 
-static int compare_rows(const void *a, const void *b)
+/* Radix sort, 11 bits a pass, over as many bits as `rows` has; the sorted draws are in *draws, the rest in *spare. */
+static void sort_rows(uint32_t **draws, uint32_t **spare, uint64_t count, uint64_t rows)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
+    for (uint32_t shift = 0; shift < 32 && (rows - 1) >> shift > 0; shift += 11) {
+        uint64_t starts[2048] = { 0 }, sum = 0;
+        for (uint64_t i = 0; i < count; i++) {
+            starts[((*draws)[i] >> shift) & 2047]++;
+        }
+        for (uint32_t digit = 0; digit < 2048; digit++) {
+            uint64_t here = starts[digit];
+            starts[digit] = sum;
+            sum += here;
+        }
+        for (uint64_t i = 0; i < count; i++) {
+            (*spare)[starts[((*draws)[i] >> shift) & 2047]++] = (*draws)[i];
+        }
+        uint32_t *sorted = *spare;
+        *spare = *draws;
+        *draws = sorted;
+    }
 }
 
 /* Runs from counts per row; `scale` lookups for each counted one, so that they sum to `lookups`. */
@@ -269,11 +285,11 @@ static void runs_append(struct run_table *runs, uint32_t row, uint64_t counted, 
     runs->count++;
 }
 
-/* Cumulative counts by row: a count array where the table is small, a sorted list of draws where it is not. */
+/* Cumulative counts by row: a count array where rows are not many more than draws, a sorted list of draws where they are. */
 static void runs_fill(struct run_table *runs, const struct index_source *source, uint64_t bags, double scale)
 {
     uint64_t drawn = bags * source->length, counted = 0;
-    if (source->rows <= 1u << 26) {
+    if (source->rows <= 4 * drawn) {
         uint32_t *counts = checked(calloc(source->rows, sizeof *counts));
         for (uint64_t bag = 0; bag < bags; bag++) {
             for (uint64_t place = 0; place < source->length; place++) {
@@ -289,17 +305,18 @@ static void runs_fill(struct run_table *runs, const struct index_source *source,
         free(counts);
         return;
     }
-    uint32_t *draws = checked(calloc(drawn, sizeof *draws));
+    uint32_t *draws = checked(calloc(drawn, sizeof *draws)), *spare = checked(calloc(drawn, sizeof *spare));
     for (uint64_t i = 0; i < drawn; i++) {
         draws[i] = (uint32_t)index_source_row(source, 0, i / source->length, i % source->length);
     }
-    qsort(draws, drawn, sizeof *draws, compare_rows);
+    sort_rows(&draws, &spare, drawn, source->rows);
     for (uint64_t i = 0; i < drawn; i++) {
         if (i + 1 == drawn || draws[i + 1] != draws[i]) {
             runs_append(runs, draws[i], i + 1, scale);
         }
     }
     free(draws);
+    free(spare);
 }
 
 struct run_table *run_table_create(const struct index_source *source)
