@@ -90,7 +90,7 @@ static const char *note_of(const struct reckon_prediction *prediction, const str
     *left_out = false;
     for (size_t i = 0; advice->kind != ADVICE_DESIGN && i < prediction->notes.count; i++) {
         const char *note = prediction->notes.text[i], *of = strstr(note, name);
-        bool assumed = strncmp(note, "assumed for ", 12) == 0 && of != NULL;
+        bool assumed = strncmp(note, "assumed for ", 12) == 0 && of != NULL && of[strlen(name)] == ':'; /* an amount, not a mention */
         bool out = strncmp(note, "fix left out", 12) == 0 || (strncmp(note, "fixes left out of ", 18) == 0 &&
                                                                strncmp(note + 18, advice->program, strlen(advice->program)) == 0);
         if (assumed || out) {

@@ -122,3 +122,42 @@ Test(sort, key_bits)
     cr_expect(eq(u32, kernel_key_bits(500000), 19)); /* 2^19 = 524288 */
     cr_expect(eq(u32, kernel_key_bits(1ull << 32), 32));
 }
+
+/* Launches of the same identity are op for op the same, wherever they come from; the sort of (row, bag) pairs does not know how
+ * wide rows are, and knows how many pairs there are. */
+Test(sort, same_identity_is_the_same_ops)
+{
+    static const char *const params[] = { "B=3000;T=1;L=7;D=64;rows=1000", "B=3000;T=1;L=7;D=128;rows=1000", "B=5000;T=1;L=7;D=64;rows=1000",
+                                          "B=3000;T=1;L=7;D=64;rows=100" };
+    struct kernel_plan *plans[4];
+    uint32_t shared[4] = { 0 }, named = 0;
+    for (int p = 0; p < 4; p++) {
+        plans[p] = walk_plan("tbe", "backward", params[p], 64);
+    }
+    for (size_t i = 0; i < plans[0]->launch_count; i++) {
+        const struct kernel_launch *a = &plans[0]->launches[i];
+        named += kernel_launch_identity(a) != 0;
+        for (int p = 0; p < 4; p++) {
+            bool met = false;
+            for (size_t k = 0; k < plans[p]->launch_count; k++) {
+                const struct kernel_launch *b = &plans[p]->launches[k];
+                if (kernel_launch_identity(a) == 0 || kernel_launch_identity(a) != kernel_launch_identity(b)) {
+                    continue;
+                }
+                cr_expect(eq(u64, walk_program(a->program, 64, WALK_ALL, NULL, NULL).hash,
+                             walk_program(b->program, 64, WALK_ALL, NULL, NULL).hash), "%s and %s", a->program->name, b->program->name);
+                met = true;
+            }
+            shared[p] += met;
+        }
+    }
+    /* linearise, bins, histograms, bin sums, lookback, two sweeps (8 and 2 bits of 1000 rows), unique and sum with their states */
+    cr_expect(named >= 10, "%u launches have an identity", named);
+    cr_expect(eq(u32, shared[0], named));
+    cr_expect(eq(u32, shared[1], named - 1), "width matters to one: the sums of long runs are zeroed first");
+    cr_expect(shared[2] < named / 2, "%u of %u launches do not know the number of pairs", shared[2], named);
+    cr_expect(shared[3] < named, "100 rows need one sweep");
+    for (int p = 0; p < 4; p++) {
+        kernel_plan_destroy(plans[p]);
+    }
+}

@@ -1,4 +1,5 @@
 /* Sweeps as a user meets them: a store that survives kill -9, has the same bytes whoever worked, and says no in one line. */
+#include "tests/studies/run_program.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <fcntl.h>
@@ -19,73 +20,12 @@
 #define TINY_POINTS 12 /* 2 devices x 3 batches x 2 bucket sizes */
 #define TINY_INFEASIBLE 4 /* batch 256 on one GPU is above global_batch 200: 2 devices x 2 bucket sizes */
 
-struct run {
-    int code;
-    char *out, *error;
-};
-
-static char folder[64]; /* of this test; each is a process */
-
-static void make_folder(void)
-{
-    snprintf(folder, sizeof folder, "/tmp/reckon_sweep_%d", (int)getpid());
-    mkdir(folder, 0700);
-}
-
-static void remove_folder(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_expect(eq(int, system(command), 0));
-}
-
-static char *take_file(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    char *text = calloc(1, 1 << 20);
-    cr_assert(file != NULL && text != NULL, "%s", path);
-    cr_expect(lt(sz, fread(text, 1, (1 << 20) - 1, file), (1 << 20) - 1));
-    fclose(file);
-    return text;
-}
-
-static struct run run(const char *arguments)
-{
-    char command[4096], out[128], error[128];
-    struct run result;
-    snprintf(out, sizeof out, "%s/out", folder);
-    snprintf(error, sizeof error, "%s/error", folder);
-    snprintf(command, sizeof command, "RECKON_DATA=%s %s %s >%s 2>%s", SOURCE_DIR, RECKON_PROGRAM, arguments, out, error);
-    int state = system(command);
-    result.code = WIFEXITED(state) ? WEXITSTATUS(state) : -1;
-    result.out = take_file(out);
-    result.error = take_file(error);
-    return result;
-}
-
-static void run_free(struct run *result)
-{
-    free(result->out);
-    free(result->error);
-}
-
 static void sweep(const char *study, const char *database, const char *more)
 {
     char arguments[1024];
     snprintf(arguments, sizeof arguments, "sweep %s --db %s/%s --json %s", study, folder, database, more);
     struct run result = run(arguments);
     cr_expect(eq(int, result.code, 0), "%s", result.error);
-    run_free(&result);
-}
-
-static void refused(const char *arguments, int code, const char *piece)
-{
-    struct run result = run(arguments);
-    size_t length = strlen(result.error);
-    cr_expect(eq(int, result.code, code), "%s: exit %d, %s", arguments, result.code, result.error);
-    cr_expect(eq(str, result.out, ""), "%s printed a result", arguments);
-    cr_expect(length > 0 && strchr(result.error, '\n') == result.error + length - 1, "not one line: %s", result.error);
-    cr_expect(strstr(result.error, piece) != NULL, "\"%s\" is not in: %s", piece, result.error);
     run_free(&result);
 }
 
@@ -303,6 +243,29 @@ Test(sweep, wrong_studies_are_one_line, .init = make_folder, .fini = remove_fold
     refused("sweep " TINY, 1, "--db FILE is needed");
     refused("sweep", 1, "a study is needed");
     refused("sweep " TINY " --db x.db --device h200", 1, "the study names its devices");
+}
+
+/* Nothing that was tried can be: a line that says so and why, exit 2, and the points kept with their reasons. */
+Test(sweep, nothing_feasible_is_said_and_kept, .init = make_folder, .fini = remove_folder)
+{
+    static const char *const more[] = { "", ", \"search\": {\"objective\": \"examples_per_s\", \"evaluations\": 4}" };
+    char path[128], arguments[512];
+    snprintf(path, sizeof path, "%s/none.json", folder);
+    for (int i = 0; i < 2; i++) {
+        FILE *file = fopen(path, "w");
+        fprintf(file, HEAD "\"grid\": {\"device\": [\"h200\"], \"batch\": [64, 128]}, \"constraints\": {\"step_ms\": {\"max\": 0.001}}%s}",
+                more[i]);
+        fclose(file);
+        snprintf(arguments, sizeof arguments, "sweep %s --db %s/none%d.db --json", path, folder, i);
+        struct run result = run(arguments);
+        cr_expect(eq(int, result.code, 2), "%s", result.error);
+        cr_expect(strstr(result.error, "none of the 2 points tried is feasible; 2 of them: step_ms ") != NULL, "%s", result.error);
+        cr_expect(strchr(result.error, '\n') == result.error + strlen(result.error) - 1, "not one line: %s", result.error);
+        cr_expect(strstr(result.out, "\"infeasible\": 2") != NULL, "%s", result.out);
+        run_free(&result);
+    }
+    cr_expect(eq(i64, number("none0.db", "SELECT count(*) FROM point WHERE status='infeasible' AND reason LIKE 'step_ms % is above 0.001 ms'"), 2));
+    cr_expect(eq(i64, number("none0.db", "SELECT count(*) FROM meta WHERE key='state' AND value='finished'"), 1));
 }
 
 /* ---- search */
