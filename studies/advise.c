@@ -7,7 +7,6 @@
 
 #define SHARED_PRICES 65536
 #define SETTINGS_MAX 32
-#define COMBINE_GAIN 0.002 /* what a change must still gain beside those before it */
 #define COMBINE_TRIES 12
 
 /* 80% of a normal spread, and how far the model is from what it describes (standard deviations of logarithms, from rows that no
@@ -258,7 +257,7 @@ static enum sim_status combine(struct advising *advising, struct advise_result *
         double gain = status == SIM_OK && isfinite(prediction->step_ms)
                           ? gain_of(advising->base, prediction->step_ms, prediction->examples_per_s)
                           : -1;
-        if (gain > best_gain + COMBINE_GAIN) {
+        if (gain > best_gain + ADVISE_COMBINE_GAIN) {
             best_gain = gain;
             result->combined[result->combined_count++] = i;
             result->combined_step_ms = prediction->step_ms;

@@ -37,6 +37,7 @@ struct advise_result {
 };
 
 #define ADVICE_WORTH 0.005 /* gain below which a change is not worth it */
+#define ADVISE_COMBINE_GAIN 0.002 /* what a change must still gain beside those before it, to be put with them */
 
 struct advise_request {
     const struct reckon_source *source;

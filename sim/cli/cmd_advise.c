@@ -126,6 +126,9 @@ static void print_text(const struct advise_result *result)
         for (size_t i = 0; i < result->combined_count; i++) {
             printf("  %s\n", result->advice[result->combined[i]].change);
         }
+    } else if (result->combined_count == 1 && worth > 1) {
+        printf("\ntogether: beside %s no other gains %.1f%% more\n", result->advice[result->combined[0]].change,
+               ADVISE_COMBINE_GAIN * 100);
     }
     print_not_worth(result);
     printf("\nprices of kernels: %llu asked for, %llu known already\n", (unsigned long long)result->asked,
