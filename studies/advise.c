@@ -279,7 +279,7 @@ static enum sim_status price_candidates(struct advising *advising, struct sim_er
 {
     size_t count = advising->list.count, wanted = 0;
     uint32_t *tasks = calloc(count + 1, sizeof *tasks);
-    struct pool_work work = { work_on, advising, sizeof(struct advice_record) };
+    struct pool_work work = { .run = work_on, .context = advising, .record_bytes = sizeof(struct advice_record) };
     struct pool *pool = NULL;
     advising->records = calloc(count + 1, sizeof *advising->records);
     SIM_ASSERT(tasks != NULL && advising->records != NULL, "no memory for %zu candidates", count);

@@ -70,6 +70,9 @@ _Noreturn static void serve(const struct pool_work *work, int file, pid_t parent
     if (getppid() != parent || record == NULL) {
         _exit(3);
     }
+    if (work->begin != NULL) {
+        work->begin(work->context);
+    }
     mallopt(M_MMAP_THRESHOLD, 1 << 30); /* what one simulation frees, the next one takes as it is */
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     while (read_all(file, &task, sizeof task)) {

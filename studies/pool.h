@@ -10,6 +10,7 @@ struct pool_work {
     void (*run)(void *context, uint32_t task, void *record); /* in a worker */
     void *context;
     size_t record_bytes;
+    void (*begin)(void *context); /* in a worker forked here, before its first task; NULL is allowed */
 };
 
 struct pool;

@@ -254,6 +254,12 @@ void store_close(struct store *store)
     }
 }
 
+void store_leave(struct store *store)
+{
+    close(store->lock);
+    store->lock = -1;
+}
+
 bool store_has(const struct store *store, size_t point)
 {
     return store->seen[point];

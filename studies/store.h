@@ -23,6 +23,8 @@ struct store_identity { /* what a store must be of to be gone on with */
 enum sim_status store_open(const char *path, const struct study *study, const struct store_identity *identity,
                            struct store **out, struct sim_error *error);
 void store_close(struct store *store); /* NULL is allowed */
+/* In a process forked from the writer: give up the hold on the file, so that it ends with the writer, however that ends. */
+void store_leave(struct store *store);
 
 bool store_has(const struct store *store, size_t point);
 size_t store_count(const struct store *store);

@@ -111,6 +111,12 @@ static void work_on(void *context, uint32_t task, void *out)
     record->found = after.found - before.found;
 }
 
+static void begin_work(void *context)
+{
+    const struct sweep_bench *bench = context;
+    store_leave(bench->store);
+}
+
 /* ---- rank 0 */
 
 static void tell(struct sweep_bench *bench)
@@ -430,7 +436,7 @@ static enum sim_status finish(struct sweep_bench *bench, const struct sweep_resu
 static enum sim_status lead(struct sweep_bench *bench, struct sweep_result *result, struct sim_error *error)
 {
     const struct study *study = bench->study;
-    struct pool_work work = { work_on, bench, sizeof(struct study_record) };
+    struct pool_work work = { work_on, bench, sizeof(struct study_record), begin_work };
     size_t before = store_count(bench->store), total = study_point_count(study);
     uint32_t jobs = mpi_is_running() ? 1 : bench->options->session.jobs;
     bench->progress.total = study->has_search && study->search_evaluations < total ? study->search_evaluations : total;
