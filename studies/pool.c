@@ -73,7 +73,7 @@ _Noreturn static void serve(const struct pool_work *work, int file, pid_t parent
     if (work->begin != NULL) {
         work->begin(work->context);
     }
-    mallopt(M_MMAP_THRESHOLD, 1 << 30); /* what one simulation frees, the next one takes as it is */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the most it takes: what one simulation frees, the next one has as it is */
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     while (read_all(file, &task, sizeof task)) {
         work->run(work->context, task, record);
