@@ -3,7 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDTH 860
+/* A figure is drawn twice, for a page and for a phone, and the style shows one: scaled down its text could not be read, and a box
+ * that scrolls hides what its caption names. The phone's has no tooltips, since nothing hovers there. */
+struct sheet {
+    const char *class_name;
+    double width;
+    int ticks; /* of a linear axis, and decades written of a logarithmic one: about */
+    bool narrow;
+};
+static const struct sheet sheets[] = { { "wide", 860, 5, false }, { "narrow", 360, 3, true } };
+enum { SHEETS = sizeof sheets / sizeof sheets[0] };
 
 static void figure_begin(struct page *page, const char *title)
 {
@@ -12,18 +21,30 @@ static void figure_begin(struct page *page, const char *title)
     page_subsection(page, title);
 }
 
-static void svg_begin(struct page *page, const char *title, double width, double height)
+static void svg_begin(struct page *page, const struct sheet *sheet, const char *title, double height)
 {
-    fprintf(page->out, "<div class=scroll tabindex=0 role=region aria-label=\"");
-    page_escape(page->out, title);
-    fprintf(page->out, "\"><svg viewBox=\"0 0 %.0f %.0f\" role=img aria-label=\"", width, height);
+    fprintf(page->out, "<svg class=%s viewBox=\"0 0 %.0f %.0f\" role=img aria-label=\"", sheet->class_name, sheet->width, height);
     page_escape(page->out, title);
     fputs("\">\n", page->out);
 }
 
 static void svg_end(struct page *page)
 {
-    fputs("</svg></div></figure>\n", page->out);
+    fputs("</svg>\n", page->out);
+}
+
+static void figure_end(struct page *page)
+{
+    fputs("</figure>\n", page->out);
+}
+
+static void put_tooltip(struct page *page, const struct sheet *sheet, const char *text)
+{
+    if (!sheet->narrow) {
+        fputs("<title>", page->out);
+        page_escape(page->out, text);
+        fputs("</title>", page->out);
+    }
 }
 
 static void put_label(struct page *page, double x, double y, const char *anchor, const char *class_name, const char *text)
@@ -61,6 +82,7 @@ static void cut_text(const char *text, size_t most, char *cut, size_t capacity)
 struct axis {
     double low, high, from, to; /* of the data; in pixels */
     bool log;
+    int ticks; /* as the sheet's */
 };
 
 static double place(const struct axis *axis, double value)
@@ -79,7 +101,7 @@ static double nice_step(double span, int steps)
 static double tick_at(const struct axis *axis, int k)
 {
     double decades = axis->log ? log10(axis->high / axis->low) : 0;
-    if (axis->log && decades < 2.2) { /* 1, 2, 5 */
+    if (axis->log && decades < 0.44 * axis->ticks) { /* 1, 2, 5 */
         static const double leads[] = { 1, 2, 5 };
         int first = (int)floor(log10(axis->low) + 1e-9), seen = 0;
         for (int e = first; e < first + 6; e++) {
@@ -92,8 +114,8 @@ static double tick_at(const struct axis *axis, int k)
         }
         return NAN;
     }
-    double value = axis->log ? pow(10, ceil(log10(axis->low) - 1e-9) + k * fmax(1, ceil(decades / 8)))
-                             : nice_step(axis->high - axis->low, 5) * (ceil(axis->low / nice_step(axis->high - axis->low, 5) - 1e-9) + k);
+    double value = axis->log ? pow(10, ceil(log10(axis->low) - 1e-9) + k * fmax(1, ceil(decades / (axis->ticks + 3))))
+                             : nice_step(axis->high - axis->low, axis->ticks) * (ceil(axis->low / nice_step(axis->high - axis->low, axis->ticks) - 1e-9) + k);
     return value <= axis->high * (1 + 1e-9) + (axis->log ? 0 : 1e-12) ? value : NAN;
 }
 
@@ -137,33 +159,42 @@ static void put_y_ticks(struct page *page, const struct axis *y, double left, do
 
 /* ---- bars */
 
-#define BAR_LEFT 200.0
-#define BAR_RIGHT 170.0
-#define BAR_PITCH 34.0
 #define BAR_HEIGHT 20.0
 
-static void put_bar(struct page *page, const char *unit, const char *const *parts, size_t part_count, const struct chart_bar *bar,
-                    const struct axis *x, double y)
+struct bar_place { /* label, bar and total in a row, or label and total above the bar */
+    double left, right, pitch, bar_y, text_y;
+};
+static const struct bar_place bar_places[SHEETS] = { { 200, 170, 34, 0, 15 }, { 6, 14, 54, 24, 15 } };
+
+static void put_total(struct page *page, const struct sheet *sheet, const char *unit, const struct chart_bar *bar, double end, double y)
 {
+    char text[160], number[48];
+    rounded_text(bar->total, 4, number, sizeof number);
+    snprintf(text, sizeof text, "%s %s%s%s", number, unit, bar->remark[0] != '\0' ? ", " : "", bar->remark);
+    put_label(page, sheet->narrow ? sheet->width - 6 : end + 8, y, sheet->narrow ? "end" : "start", "", text);
+}
+
+static void put_bar(struct page *page, const struct sheet *sheet, const char *unit, const char *const *parts, size_t part_count,
+                    const struct chart_bar *bar, const struct axis *x, double top)
+{
+    const struct bar_place *at = &bar_places[sheet->narrow];
     char text[160], cut[40], number[48];
-    double at = 0, end = 0;
+    double sum = 0, y = top + at->bar_y;
     cut_text(bar->label, 24, cut, sizeof cut);
-    put_label(page, BAR_LEFT - 8, y + 15, "end", "", cut);
+    put_label(page, sheet->narrow ? at->left : at->left - 8, top + at->text_y, sheet->narrow ? "start" : "end", "", cut);
     for (size_t p = 0; p < part_count; p++) {
         if (!(bar->parts[p] > 0)) {
             continue;
         }
         rounded_text(bar->parts[p], 4, number, sizeof number);
-        fprintf(page->out, "<rect class=k%zu x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.0f\"><title>", p % CHART_COLOURS, place(x, at), y,
-                place(x, at + bar->parts[p]) - place(x, at), BAR_HEIGHT);
         snprintf(text, sizeof text, "%s, %s: %s %s", bar->label, parts[p], number, unit);
-        page_escape(page->out, text);
-        fputs("</title></rect>", page->out);
-        at += bar->parts[p];
+        fprintf(page->out, "<rect class=k%zu x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.0f\">", p % CHART_COLOURS, place(x, sum), y,
+                place(x, sum + bar->parts[p]) - place(x, sum), BAR_HEIGHT);
+        put_tooltip(page, sheet, text);
+        fputs("</rect>", page->out);
+        sum += bar->parts[p];
     }
-    end = fmax(at, isfinite(bar->high) ? bar->high : 0);
-    end = fmax(end, isfinite(bar->limit) ? bar->limit : 0);
-    if (isfinite(bar->low) && isfinite(bar->high)) {
+    if (isfinite(bar->low) && isfinite(bar->high) && bar->low < bar->high) {
         double middle = y + BAR_HEIGHT / 2;
         fprintf(page->out, "<path class=whisker d=\"M%.1f %.1fV%.1fM%.1f %.1fH%.1fM%.1f %.1fV%.1f\"/>", place(x, bar->low), middle - 6,
                 middle + 6, place(x, bar->low), middle, place(x, bar->high), place(x, bar->high), middle - 6, middle + 6);
@@ -173,16 +204,15 @@ static void put_bar(struct page *page, const char *unit, const char *const *part
                 place(x, bar->limit), y + BAR_HEIGHT + 5);
     }
     if (isfinite(bar->total)) {
-        rounded_text(bar->total, 4, number, sizeof number);
-        snprintf(text, sizeof text, "%s %s%s%s", number, unit, bar->remark[0] != '\0' ? ", " : "", bar->remark);
-        put_label(page, place(x, end) + 8, y + 15, "start", "", text);
+        double end = fmax(fmax(sum, isfinite(bar->high) ? bar->high : 0), isfinite(bar->limit) ? bar->limit : 0);
+        put_total(page, sheet, unit, bar, place(x, end), top + at->text_y);
     }
 }
 
-void chart_bars(struct page *page, const char *title, const char *unit, const char *const *parts, size_t part_count,
-                const struct chart_bar *bars, size_t bar_count)
+/* Where the longest bar, whisker or mark ends. */
+static double bars_end(const struct chart_bar *bars, size_t bar_count, size_t part_count)
 {
-    double most = 0, bottom = 8 + BAR_PITCH * (double)bar_count;
+    double most = 0;
     for (size_t b = 0; b < bar_count; b++) {
         double sum = 0;
         for (size_t p = 0; p < part_count; p++) {
@@ -190,29 +220,44 @@ void chart_bars(struct page *page, const char *title, const char *unit, const ch
         }
         most = fmax(most, fmax(sum, fmax(isfinite(bars[b].high) ? bars[b].high : 0, isfinite(bars[b].limit) ? bars[b].limit : 0)));
     }
+    return most;
+}
+
+void chart_bars(struct page *page, const char *title, const char *unit, const char *const *parts, size_t part_count,
+                const struct chart_bar *bars, size_t bar_count)
+{
+    double most = bars_end(bars, bar_count, part_count);
     if (!(most > 0)) {
         return;
     }
-    struct axis x = { 0, most, BAR_LEFT, WIDTH - BAR_RIGHT, false };
     figure_begin(page, title);
     if (part_count > 1) {
         chart_legend(page, parts, part_count);
     }
-    svg_begin(page, title, WIDTH, bottom + 40);
-    put_x_ticks(page, &x, 0, bottom);
-    for (size_t b = 0; b < bar_count; b++) {
-        put_bar(page, unit, parts, part_count, &bars[b], &x, 8 + BAR_PITCH * (double)b);
+    for (size_t s = 0; s < SHEETS; s++) {
+        const struct sheet *sheet = &sheets[s];
+        const struct bar_place *at = &bar_places[s];
+        struct axis x = { 0, most, at->left, sheet->width - at->right, false, sheet->ticks };
+        double bottom = 8 + at->pitch * (double)bar_count;
+        svg_begin(page, sheet, title, bottom + 40);
+        put_x_ticks(page, &x, 0, bottom);
+        for (size_t b = 0; b < bar_count; b++) {
+            put_bar(page, sheet, unit, parts, part_count, &bars[b], &x, 8 + at->pitch * (double)b);
+        }
+        put_label(page, (at->left + sheet->width - at->right) / 2, bottom + 35, "middle", "soft", unit);
+        svg_end(page);
     }
-    put_label(page, (BAR_LEFT + WIDTH - BAR_RIGHT) / 2, bottom + 35, "middle", "soft", unit);
-    svg_end(page);
+    figure_end(page);
 }
 
 /* ---- lines and points */
 
-#define XY_LEFT 72.0
 #define XY_TOP 12.0
-#define XY_HEIGHT 360.0
 #define XY_RIGHT 24.0
+
+static const struct {
+    double left, height;
+} xy_places[SHEETS] = { { 72, 360 }, { 76, 260 } };
 
 static void extend(struct axis *axis, double value)
 {
@@ -243,8 +288,9 @@ static bool drawable(const struct axis *x, const struct axis *y, double at, doub
     return isfinite(at) && isfinite(value) && (!x->log || at > 0) && (!y->log || value > 0);
 }
 
-static void put_line(struct page *page, const struct chart_line *line, const struct axis *x, const struct axis *y)
+static void put_line(struct page *page, const struct sheet *sheet, const struct chart_line *line, const struct axis *x, const struct axis *y)
 {
+    char text[200];
     fprintf(page->out, "<polyline class=\"line s%u d%u\" points=\"", line->colour % CHART_COLOURS, line->dash % 5);
     for (size_t i = 0; i < line->count; i++) {
         if (drawable(x, y, line->x[i], line->y[i])) {
@@ -254,10 +300,11 @@ static void put_line(struct page *page, const struct chart_line *line, const str
     fputs("\"/>", page->out);
     for (size_t i = 0; i < line->count && line->marks; i++) {
         if (drawable(x, y, line->x[i], line->y[i])) {
-            fprintf(page->out, "<circle class=k%u cx=\"%.1f\" cy=\"%.1f\" r=3><title>", line->colour % CHART_COLOURS, place(x, line->x[i]),
+            fprintf(page->out, "<circle class=k%u cx=\"%.1f\" cy=\"%.1f\" r=3>", line->colour % CHART_COLOURS, place(x, line->x[i]),
                     place(y, line->y[i]));
-            page_escape(page->out, line->label != NULL ? line->label : "");
-            fprintf(page->out, ": %.4g at %.4g</title></circle>", line->y[i], line->x[i]);
+            snprintf(text, sizeof text, "%.150s: %.4g at %.4g", line->label != NULL ? line->label : "", line->y[i], line->x[i]);
+            put_tooltip(page, sheet, text);
+            fputs("</circle>", page->out);
         }
     }
     fputc('\n', page->out);
@@ -279,11 +326,21 @@ static void put_line_legend(struct page *page, const struct chart_line *lines, s
     fputs("</ul>\n", page->out);
 }
 
+static void put_point(struct page *page, const struct sheet *sheet, const struct chart_point *point, const struct axis *x, const struct axis *y)
+{
+    if (!drawable(x, y, point->x, point->y)) {
+        return;
+    }
+    fprintf(page->out, "<circle class=%c%u%s cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", point->ring ? 's' : 'k', point->colour % CHART_COLOURS,
+            point->ring ? " style=\"fill:none;stroke-width:2\"" : " fill-opacity=.75", place(x, point->x), place(y, point->y), point->size);
+    put_tooltip(page, sheet, point->label != NULL ? point->label : "");
+    fputs("</circle>\n", page->out);
+}
+
 void chart_xy(struct page *page, const char *title, const struct chart_axes *axes, const struct chart_line *lines, size_t line_count,
               const struct chart_point *points, size_t point_count)
 {
-    struct axis x = { INFINITY, -INFINITY, XY_LEFT, WIDTH - XY_RIGHT, axes->x_log };
-    struct axis y = { INFINITY, -INFINITY, XY_TOP + XY_HEIGHT, XY_TOP, axes->y_log };
+    struct axis x = { INFINITY, -INFINITY, 0, 0, axes->x_log, 0 }, y = { INFINITY, -INFINITY, 0, 0, axes->y_log, 0 };
     bool named = false;
     for (size_t i = 0; i < line_count; i++) {
         named = named || lines[i].label != NULL;
@@ -303,36 +360,62 @@ void chart_xy(struct page *page, const char *title, const struct chart_axes *axe
     if (named) {
         put_line_legend(page, lines, line_count);
     }
-    svg_begin(page, title, WIDTH, XY_TOP + XY_HEIGHT + 44);
-    put_x_ticks(page, &x, XY_TOP, XY_TOP + XY_HEIGHT);
-    put_y_ticks(page, &y, XY_LEFT, WIDTH - XY_RIGHT);
-    for (size_t i = 0; i < line_count; i++) {
-        put_line(page, &lines[i], &x, &y);
-    }
-    for (size_t i = 0; i < point_count; i++) {
-        const struct chart_point *point = &points[i];
-        if (drawable(&x, &y, point->x, point->y)) {
-            fprintf(page->out, "<circle class=%c%u%s cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"><title>", point->ring ? 's' : 'k',
-                    point->colour % CHART_COLOURS, point->ring ? " style=\"fill:none;stroke-width:2\"" : " fill-opacity=.75",
-                    place(&x, point->x), place(&y, point->y), point->size);
-            page_escape(page->out, point->label != NULL ? point->label : "");
-            fputs("</title></circle>\n", page->out);
+    for (size_t s = 0; s < SHEETS; s++) {
+        const struct sheet *sheet = &sheets[s];
+        double left = xy_places[s].left, right = sheet->width - XY_RIGHT, bottom = XY_TOP + xy_places[s].height;
+        x.from = left;
+        x.to = right;
+        y.from = bottom;
+        y.to = XY_TOP;
+        x.ticks = sheet->ticks;
+        y.ticks = sheets[0].ticks;
+        svg_begin(page, sheet, title, bottom + 44);
+        put_x_ticks(page, &x, XY_TOP, bottom);
+        put_y_ticks(page, &y, left, right);
+        for (size_t i = 0; i < line_count; i++) {
+            put_line(page, sheet, &lines[i], &x, &y);
         }
+        for (size_t i = 0; i < point_count; i++) {
+            put_point(page, sheet, &points[i], &x, &y);
+        }
+        put_label(page, (left + right) / 2, bottom + 38, "middle", "soft", axes->x_label);
+        fprintf(page->out, "<text transform=\"translate(14 %.0f) rotate(-90)\" text-anchor=middle class=soft>", (XY_TOP + bottom) / 2);
+        page_escape(page->out, axes->y_label);
+        fputs("</text>", page->out);
+        svg_end(page);
     }
-    put_label(page, (XY_LEFT + WIDTH - XY_RIGHT) / 2, XY_TOP + XY_HEIGHT + 38, "middle", "soft", axes->x_label);
-    fprintf(page->out, "<text transform=\"translate(14 %.0f) rotate(-90)\" text-anchor=middle class=soft>", XY_TOP + XY_HEIGHT / 2);
-    page_escape(page->out, axes->y_label);
-    fputs("</text>", page->out);
-    svg_end(page);
+    figure_end(page);
 }
 
 /* ---- swings */
 
+#define SWING_HEIGHT 18.0
+
+static const struct bar_place swing_places[SHEETS] = { { 260, 40, 28, 0, 14 }, { 6, 14, 46, 20, 14 } };
+
+static void put_swing(struct page *page, const struct sheet *sheet, const char *unit, const struct chart_swing *swing, const struct axis *x,
+                      double middle, double top)
+{
+    const struct bar_place *at = &swing_places[sheet->narrow];
+    const double ends[2] = { swing->low, swing->high };
+    static const char *const names[2] = { "low", "high" };
+    char cut[80], text[200];
+    cut_text(swing->label, sheet->narrow ? 48 : 36, cut, sizeof cut);
+    put_label(page, sheet->narrow ? at->left : at->left - 8, top + at->text_y, sheet->narrow ? "start" : "end", "", cut);
+    for (unsigned e = 0; e < 2; e++) {
+        double end = place(x, ends[e]);
+        fprintf(page->out, "<rect class=k%u x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%.0f\">", e, fmin(end, middle), top + at->bar_y,
+                fabs(end - middle), SWING_HEIGHT);
+        snprintf(text, sizeof text, "%s at its %s end: %.5g %s", swing->label, names[e], ends[e], unit);
+        put_tooltip(page, sheet, text);
+        fputs("</rect>", page->out);
+    }
+    fputc('\n', page->out);
+}
+
 void chart_swings(struct page *page, const char *title, const char *unit, double base, const struct chart_swing *swings, size_t count)
 {
-    struct axis x = { base, base, 260, WIDTH - 40, false };
-    double bottom = 8 + 28 * (double)count;
-    char cut[64], text[200];
+    struct axis x = { base, base, 0, 0, false, 0 };
     for (size_t i = 0; i < count; i++) {
         extend(&x, swings[i].low);
         extend(&x, swings[i].high);
@@ -343,24 +426,23 @@ void chart_swings(struct page *page, const char *title, const char *unit, double
     x.low -= (x.high - x.low) * 0.05;
     x.high += (x.high - x.low) * 0.05;
     figure_begin(page, title);
-    svg_begin(page, title, WIDTH, bottom + 40);
-    put_x_ticks(page, &x, 0, bottom);
-    for (size_t i = 0; i < count; i++) {
-        double y = 8 + 28 * (double)i, low = place(&x, swings[i].low), high = place(&x, swings[i].high), middle = place(&x, base);
-        cut_text(swings[i].label, 36, cut, sizeof cut);
-        put_label(page, 252, y + 14, "end", "", cut);
-        fprintf(page->out, "<rect class=k0 x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=18><title>", fmin(low, middle), y, fabs(low - middle));
-        snprintf(text, sizeof text, "%s at its low end: %.5g %s", swings[i].label, swings[i].low, unit);
-        page_escape(page->out, text);
-        fprintf(page->out, "</title></rect><rect class=k1 x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=18><title>", fmin(high, middle), y,
-                fabs(high - middle));
-        snprintf(text, sizeof text, "%s at its high end: %.5g %s", swings[i].label, swings[i].high, unit);
-        page_escape(page->out, text);
-        fputs("</title></rect>\n", page->out);
+    for (size_t s = 0; s < SHEETS; s++) {
+        const struct sheet *sheet = &sheets[s];
+        const struct bar_place *at = &swing_places[s];
+        double bottom = 8 + at->pitch * (double)count;
+        x.from = at->left;
+        x.to = sheet->width - at->right;
+        x.ticks = sheet->ticks;
+        svg_begin(page, sheet, title, bottom + 40);
+        put_x_ticks(page, &x, 0, bottom);
+        for (size_t i = 0; i < count; i++) {
+            put_swing(page, sheet, unit, &swings[i], &x, place(&x, base), 8 + at->pitch * (double)i);
+        }
+        fprintf(page->out, "<line class=axis x1=\"%.1f\" y1=0 x2=\"%.1f\" y2=\"%.1f\"/>", place(&x, base), place(&x, base), bottom);
+        put_label(page, (at->left + sheet->width - at->right) / 2, bottom + 35, "middle", "soft", unit);
+        svg_end(page);
     }
-    fprintf(page->out, "<line class=axis x1=\"%.1f\" y1=0 x2=\"%.1f\" y2=\"%.1f\"/>", place(&x, base), place(&x, base), bottom);
-    put_label(page, (260 + WIDTH - 40) / 2.0, bottom + 35, "middle", "soft", unit);
-    svg_end(page);
+    figure_end(page);
 }
 
 /* ---- timeline */
@@ -368,7 +450,7 @@ void chart_swings(struct page *page, const char *title, const char *unit, double
 #define LANE_PITCH 24.0
 #define LANE_WIDTH 2000.0
 #define LANES_MAX 40
-#define NARROW (1.0 / 3000) /* of the step: spans below this that touch are drawn as one */
+#define THIN (1.0 / 3000) /* of the step: spans below this that touch are drawn as one */
 
 /* Of a category: its place in the page's list; what the host does comes in three behind them. */
 static unsigned category_colour(const char *const *names, size_t count, const char *name)
@@ -417,8 +499,8 @@ static void put_lane(struct page *page, const struct json *timeline, const struc
         from = fmax(from, 0);
         const char *name = json_string(json_at(names, (size_t)json_number(json_at(span, 2))));
         unsigned colour = category_colour(colours, colour_count, json_string(json_at(categories, (size_t)json_number(json_at(span, 3)))));
-        bool joins = drawn.count > 0 && colour == drawn.colour && from - drawn.end < whole * NARROW && to - from < whole * NARROW &&
-                     drawn.end - drawn.start < whole * NARROW * 4;
+        bool joins = drawn.count > 0 && colour == drawn.colour && from - drawn.end < whole * THIN && to - from < whole * THIN &&
+                     drawn.end - drawn.start < whole * THIN * 4;
         if (!joins) {
             put_drawn(page, &drawn, whole, (double)index);
             drawn = (struct drawn){ from, to, 0, colour, name };

@@ -197,6 +197,12 @@ void page_row_begin(struct page *page)
 void page_cell(struct page *page, const char *text, bool wide)
 {
     fputs(wide ? "<td class=w>" : "<td>", page->out);
+    for (const char *end = strchr(text, ';'); wide && end != NULL; end = strchr(text, ';')) { /* parameters break between themselves */
+        for (; text <= end; text++) {
+            page_escape(page->out, (const char[]){ *text, '\0' });
+        }
+        fputs("<wbr>", page->out);
+    }
     page_escape(page->out, text);
     fputs("</td>", page->out);
 }

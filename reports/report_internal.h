@@ -17,6 +17,8 @@ void report_compare(struct page *page, const struct report_run *run);
 
 /* "1.00x [0.93, 1.08]" of an answer's uncertainty.ratio_to_first or, without samples, time_to_first. */
 void report_ratio(struct page *page, const struct json *answer);
+/* " [low, high]", or nothing where no samples were asked for: then the ends are absent, or both the answer itself. */
+void report_interval(struct page *page, double low, double high);
 /* "fitted 12, assumed 40, ...", and the notes of all answers, each once. */
 void report_assumptions(struct page *page);
 /* The answer's interval, and what drives it, as a table; nothing without samples. */

@@ -21,11 +21,7 @@ static void put_verdict(struct page *page)
         page_text(page, ": ");
         if (isfinite(number_of(answer, "time_us"))) {
             page_number(page, number_of(answer, "time_us"), 4, 1, " us");
-            page_text(page, " [");
-            page_number(page, number_of(answer, "time_us_low"), 4, 1, "");
-            page_text(page, ", ");
-            page_number(page, number_of(answer, "time_us_high"), 4, 1, "");
-            page_text(page, "]");
+            report_interval(page, number_of(answer, "time_us_low"), number_of(answer, "time_us_high"));
         } else {
             page_number(page, number_of(answer, "value"), 4, 1, " ");
             page_text(page, string_of(answer, "unit"));

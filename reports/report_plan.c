@@ -53,6 +53,12 @@ static void put_even(struct page *page, const struct json *alone)
     page_paragraph_end(page);
 }
 
+/* "3 racks", "1 rack" */
+static void put_count(struct page *page, double count, const char *one, const char *many)
+{
+    page_number(page, count, 6, 1, count == 1 ? one : many);
+}
+
 static void put_verdict(struct page *page, const struct json *root)
 {
     const struct json *alone = object_of(root, "alone");
@@ -60,11 +66,11 @@ static void put_verdict(struct page *page, const struct json *root)
     page_verdict_begin(page);
     page_paragraph_begin(page, NULL);
     page_text(page, "The cheapest mix that meets the demand is ");
-    page_number(page, number_of(root, "gpus"), 6, 1, " GPUs");
+    put_count(page, number_of(root, "gpus"), " GPU", " GPUs");
     page_text(page, " in ");
-    page_number(page, number_of(root, "nodes"), 6, 1, " nodes");
+    put_count(page, number_of(root, "nodes"), " node", " nodes");
     page_text(page, " and ");
-    page_number(page, number_of(root, "racks"), 6, 1, " racks");
+    put_count(page, number_of(root, "racks"), " rack", " racks");
     page_text(page, ", ");
     page_number(page, number_of(root, "kw_rated"), 4, 1, " kW");
     page_text(page, " rated: ");
@@ -75,8 +81,9 @@ static void put_verdict(struct page *page, const struct json *root)
     page_number(page, number_of(root, "running_per_year"), 4, 1, "");
     page_text(page, " a year to run, ");
     page_number(page, number_of(root, "cost_per_billion_examples"), 4, 1, "");
+    report_interval(page, number_of(root, "cost_per_billion_examples_low"), number_of(root, "cost_per_billion_examples_high"));
     page_text(page, " a billion examples over ");
-    page_number(page, number_of(root, "years"), 3, 1, " years");
+    put_count(page, number_of(root, "years"), " year", " years");
     page_text(page, ".");
     page_paragraph_end(page);
     if (truth(root, "example_prices")) {
@@ -123,7 +130,7 @@ static void put_fleet(struct page *page, const struct json *root)
             values[0][k] += number_of(json_at(fleet, i), parts[k]);
         }
     }
-    bars[count++] = (struct chart_bar){ "the mix", values[0], number_of(root, "cost_total"), NAN, NAN, NAN, "" };
+    bars[count++] = (struct chart_bar){ "the mix", values[0], number_of(root, "cost_total"), number_of(root, "cost_total_low"), number_of(root, "cost_total_high"), NAN, "" };
     for (size_t i = 0; i < json_count(alone) && count <= OFFERS_MAX; i++) {
         const struct json *one = json_at(alone, i);
         if (truth(one, "possible")) {

@@ -27,17 +27,6 @@ static bool does_not_fit(const struct json *answer)
     return fits != NULL && json_kind_of(fits) == JSON_BOOL && !json_bool(fits);
 }
 
-static void put_interval(struct page *page, double low, double high)
-{
-    if (isfinite(low) && isfinite(high)) {
-        page_text(page, " [");
-        page_number(page, low, 4, 1, "");
-        page_text(page, ", ");
-        page_number(page, high, 4, 1, "");
-        page_text(page, "]");
-    }
-}
-
 /* ---- verdict */
 
 static void put_device_verdict(struct page *page, const struct json *answer, size_t index)
@@ -62,7 +51,7 @@ static void put_device_verdict(struct page *page, const struct json *answer, siz
     }
     page_text(page, ": ");
     page_number(page, number_of(answer, "step_ms"), 4, 1, " ms");
-    put_interval(page, number_of(answer, "step_ms_low"), number_of(answer, "step_ms_high"));
+    report_interval(page, number_of(answer, "step_ms_low"), number_of(answer, "step_ms_high"));
     page_text(page, " a step");
     if (isfinite(number_of(answer, "examples_per_s"))) {
         page_text(page, ", ");

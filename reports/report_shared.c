@@ -18,6 +18,17 @@ void report_ratio(struct page *page, const struct json *answer)
     page_text(page, "]");
 }
 
+void report_interval(struct page *page, double low, double high)
+{
+    if (isfinite(low) && isfinite(high) && low < high) {
+        page_text(page, " [");
+        page_number(page, low, 4, 1, "");
+        page_text(page, ", ");
+        page_number(page, high, 4, 1, "");
+        page_text(page, "]");
+    }
+}
+
 void report_short_name(const char *name, char *text, size_t capacity)
 {
     const char *start = strncmp(name, "void ", 5) == 0 ? name + 5 : name;
@@ -105,6 +116,14 @@ static void put_basis(struct page *page, const struct json *answer)
 
 void report_assumptions(struct page *page)
 {
+    bool any = false;
+    for (size_t i = 0; i < document_count(page->document) && !any; i++) {
+        const struct json *notes = object_of(document_at(page->document, i), "notes");
+        any = object_of(document_at(page->document, i), "basis") != NULL || (notes != NULL && json_count(notes) > 0);
+    }
+    if (!any) {
+        return;
+    }
     page_section(page, "assumed", "What is assumed, left out or odd");
     for (size_t i = 0; i < document_count(page->document); i++) {
         put_basis(page, document_at(page->document, i));

@@ -253,7 +253,7 @@ static enum sim_status refuse_model(const struct procurement *plan, size_t m, st
                                                                                                          : "too slow");
     }
     if (model->one_job && best > 0) {
-        return sim_fail(error, SIM_UNSUPPORTED, "%s: models.%s: examples in days: no job size of no offer is fast enough: %.3g days are needed at best, %g are given (%s)",
+        return sim_fail(error, SIM_UNSUPPORTED, "%s: models.%s: examples in days: no job size of any offer is fast enough: %.3g days are needed at best, %g are given (%s)",
                         plan->path, model->name, procurement_number(plan, model->days, 0) * procurement_demand_of(plan, model, procurement_last_year(plan)) / best,
                         procurement_number(plan, model->days, 0), why);
     }
@@ -290,7 +290,12 @@ static enum sim_status refuse_mix(const struct procurement *plan, struct sim_err
                     plan->path);
 }
 
-/* ---- sensitivity: the plan anew at each assumption's ends */
+/* ---- the cost's interval, and the sensitivity: the plan anew in each sample, and at each assumption's ends */
+
+double procurement_speed(const struct procurement_job *job, int sample)
+{
+    return sample >= 0 && job->rate_samples != NULL ? job->rate_samples[sample] : 1;
+}
 
 static double cost_now(struct procurement *plan)
 {
@@ -301,6 +306,39 @@ static double cost_now(struct procurement *plan)
     double cost = mix->found ? mix->cost : NAN;
     free(mix);
     return cost;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* 10% and 90% of the samples' values, which it sorts; a sample without a value is INFINITY. */
+static void interval_of(double *values, size_t count, double *low, double *high)
+{
+    qsort(values, count, sizeof *values, by_number);
+    *low = values[(size_t)(0.1 * (double)(count - 1) + 0.5)];
+    *high = values[(size_t)(0.9 * (double)(count - 1) + 0.5)];
+}
+
+static void find_cost_interval(struct procurement *plan)
+{
+    plan->cost_low = plan->cost_high = NAN;
+    if (plan->samples == 0) {
+        return;
+    }
+    double *costs = malloc(plan->samples * sizeof *costs);
+    SIM_ASSERT(costs != NULL, "no memory for %u samples", plan->samples);
+    for (uint32_t s = 0; s < plan->samples; s++) {
+        plan->sample = (int)s;
+        double cost = cost_now(plan);
+        costs[s] = isnan(cost) ? INFINITY : cost;
+    }
+    plan->sample = -1;
+    procurement_prepare(plan);
+    interval_of(costs, plan->samples, &plan->cost_low, &plan->cost_high);
+    free(costs);
 }
 
 static int by_swing(const void *a, const void *b)
@@ -364,8 +402,7 @@ static bool alone_need(const struct procurement *plan, size_t o, int sample, dou
             return false;
         }
         const struct procurement_job *job = &plan->jobs[m][o][plan->chosen[m][o]];
-        double factor = sample >= 0 && job->rate_samples != NULL ? job->rate_samples[sample] : 1;
-        double jobs = procurement_demand_of(plan, &plan->models[m], procurement_last_year(plan)) / (job->examples_per_day * factor);
+        double jobs = procurement_demand_of(plan, &plan->models[m], procurement_last_year(plan)) / (job->examples_per_day * procurement_speed(job, sample));
         *gpus += jobs * job->gpus;
         *board_kw += jobs * job->gpus * job->watts * 1e-3;
     }
@@ -403,12 +440,6 @@ static double ratio_at(const struct procurement *plan, size_t o, int sample)
     return (units[0] * price_of(plan, 0) + beside[0] - beside[1]) / units[1] / price_of(plan, 0);
 }
 
-static int by_number(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void find_break_even(struct procurement *plan, size_t o)
 {
     struct procurement_break_even *even = &plan->break_even[o];
@@ -442,9 +473,7 @@ static void find_break_even(struct procurement *plan, size_t o)
         for (uint32_t s = 0; s < plan->samples; s++) {
             ratios[s] = ratio_at(plan, o, (int)s);
         }
-        qsort(ratios, plan->samples, sizeof *ratios, by_number);
-        even->low = ratios[(size_t)(0.1 * (plan->samples - 1) + 0.5)];
-        even->high = ratios[(size_t)(0.9 * (plan->samples - 1) + 0.5)];
+        interval_of(ratios, plan->samples, &even->low, &even->high);
         free(ratios);
     }
 }
@@ -474,6 +503,7 @@ enum sim_status procurement_solve(struct reckon *reckon, struct procurement *pla
         find_break_even(plan, o);
     }
     find_headroom(plan);
+    find_cost_interval(plan);
     find_swings(plan);
     return SIM_OK;
 }

@@ -98,10 +98,15 @@ struct procurement {
     struct procurement_swing swings[PLAN_VALUES_MAX + PLAN_OFFERS_MAX];
     size_t swing_count;
     struct procurement_break_even break_even[PLAN_OFFERS_MAX];
+    double cost_low, cost_high;          /* of the cheapest mix, 10% and 90% of the samples; NAN without samples, or where one has no mix */
     double rate_factor[PLAN_OFFERS_MAX]; /* a change of the predicted speed, for the sensitivity; 1 */
+    int sample;                          /* every speed at this sample; -1: as predicted */
 };
 
 double procurement_number(const struct procurement *plan, int index, double otherwise);
+
+/* Speed of a job over the predicted one in a sample; 1 for sample -1 and without samples. */
+double procurement_speed(const struct procurement_job *job, int sample);
 
 /* Useful share of the time of a job, and how often it writes a checkpoint. */
 void procurement_goodput(const struct procurement *plan, const struct procurement_offer *offer, struct procurement_job *job);

@@ -249,6 +249,10 @@ struct json *procurement_json(const struct procurement *plan)
     json_set_number(root, "years", procurement_number(plan, plan->years, 1));
     json_set_integer(root, "samples", plan->samples);
     set_totals(root, plan, &plan->mix);
+    set(root, "cost_total_low", plan->cost_low);
+    set(root, "cost_total_high", plan->cost_high);
+    set(root, "cost_per_billion_examples_low", plan->cost_low / whole_examples(plan) * 1e9);
+    set(root, "cost_per_billion_examples_high", plan->cost_high / whole_examples(plan) * 1e9);
     json_set_number(root, "examples_total", whole_examples(plan));
     json_set_bool(root, "search_complete", !plan->mix.cut);
     for (size_t o = 0; o < plan->offer_count; o++) {

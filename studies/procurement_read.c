@@ -396,6 +396,7 @@ enum sim_status procurement_read(const char *path, struct procurement **out, str
     for (size_t o = 0; o < PLAN_OFFERS_MAX; o++) {
         plan->rate_factor[o] = 1;
     }
+    plan->sample = -1;
     *out = plan;
     return SIM_OK;
 }

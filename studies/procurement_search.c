@@ -287,7 +287,7 @@ void procurement_prepare(struct procurement *plan)
                     continue;
                 }
                 procurement_goodput(plan, &plan->offers[o], job);
-                job->examples_per_day = job->examples_per_s * plan->rate_factor[o] * 86400 * job->goodput;
+                job->examples_per_day = job->examples_per_s * plan->rate_factor[o] * procurement_speed(job, plan->sample) * 86400 * job->goodput;
                 if (!(job->examples_per_day > 0) || (model->one_job && job->examples_per_day < demand)) {
                     continue;
                 }

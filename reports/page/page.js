@@ -49,7 +49,8 @@ $("table.sort").forEach(table => {
   const cell = (v, n) => {
     const td = document.createElement("td");
     if (v !== null && v.b) { const b = document.createElement("span"); b.className = "bar"; b.title = v.t; for (const [k, w] of v.b) { const i = document.createElement("i"); i.className = "k" + k; i.style.width = w + "%"; b.append(i); } td.append(b); }
-    else if (v !== null && typeof v === "object") { const d = document.createElement("data"); d.value = v[0]; d.textContent = v[1]; td.append(d); } else { td.textContent = v === null ? "\u2013" : v; }
+    else if (v !== null && typeof v === "object") { const d = document.createElement("data"); d.value = v[0]; d.textContent = v[1]; td.append(d); } else if (n === "w") td.append(...String(v).split(";").flatMap((p, i) => i ? [";", document.createElement("wbr"), p] : [p]));
+    else { td.textContent = v === null ? "\u2013" : v; }
     td.className = n; return td;
   };
   const classes = $("thead th", table).map(h => h.className);

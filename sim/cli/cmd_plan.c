@@ -125,6 +125,10 @@ static void print_text(const struct json *root)
     printf("%.0f GPUs in %.0f nodes and %.0f racks, %.1f kW rated; %s %.0f capital and %.0f a year to run: %.4g a billion examples\n",
            number_at(root, "gpus"), number_at(root, "nodes"), number_at(root, "racks"), number_at(root, "kw_rated"), currency,
            number_at(root, "capital"), number_at(root, "running_per_year"), number_at(root, "cost_per_billion_examples"));
+    if (isfinite(number_at(root, "cost_total_low")) && isfinite(number_at(root, "cost_total_high"))) {
+        printf("cost in all %.0f [%.0f, %.0f]: the cheapest mix in 80%% of the samples of the speeds\n", number_at(root, "cost_total"),
+               number_at(root, "cost_total_low"), number_at(root, "cost_total_high"));
+    }
     print_fleet(root);
     print_models(root);
     print_alone(root);

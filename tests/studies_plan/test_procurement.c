@@ -119,6 +119,35 @@ Test(procurement, limits_hold)
     close_plan(reckon, plan);
 }
 
+/* 200,000 examples/s are 1.73e10 a day, less 1% of checks: 75e9 a day take 5 jobs, with the nightly one and spares a node of 8; at 0.6
+ * of the speed they take 8, so two nodes. A sample at the predicted speed costs exactly as much as none (-1). */
+Test(procurement, samples_move_the_cost)
+{
+    struct reckon *reckon = NULL;
+    struct procurement *plan = read_plan(&reckon);
+    double costs[3];
+    for (size_t m = 0; m < 2; m++) {
+        for (size_t o = 0; o < 2; o++) {
+            set_job(plan, m, o, 0, 200000);
+            plan->jobs[m][o][0].rate_samples = malloc(2 * sizeof(double));
+            plan->jobs[m][o][0].rate_samples[0] = 1;
+            plan->jobs[m][o][0].rate_samples[1] = 0.6;
+        }
+    }
+    cr_expect(eq(int, plan->sample, -1));
+    for (int s = -1; s < 2; s++) {
+        struct procurement_mix mix;
+        plan->sample = s;
+        procurement_prepare(plan);
+        procurement_search(plan, -1, NULL, PLAN_GOAL_COST, &mix);
+        costs[s + 1] = mix.found ? mix.cost : INFINITY;
+    }
+    cr_expect(isfinite(costs[0]));
+    cr_expect(ieee_ulp_eq(dbl, costs[0], costs[1], 0));
+    cr_expect(gt(dbl, costs[2], costs[0]));
+    close_plan(reckon, plan);
+}
+
 /* ---- wrong demands: the good one with one piece exchanged */
 
 static void expect_refused(const char *from, const char *to, const char *piece)
