@@ -173,7 +173,7 @@ static const struct argp argp = {
     "and "
     "takes KiB, MiB, GiB, KB, MB, GB; a list with commas gives a size per rank, of all_to_all what each "
     "sends.\v"
-    "Example: reckon collective all_to_all 256MiB --node mi350x8 --gpus 8",
+    "Example:\n  reckon collective all_to_all 256MiB --node mi350x8 --gpus 8",
     children,
     NULL,
     NULL

@@ -122,6 +122,18 @@ Test(cli, wrong_commands_and_options_are_one_line)
     }
 }
 
+#define DEMANDS SOURCE_DIR "/tests/fixtures/demands/"
+#define ANSWERS SOURCE_DIR "/tests/fixtures/answers/"
+
+/* The demand that no offer can meet says which constraint, 2; a price that is missing and answers of two kinds are wrong input, 1. */
+Test(cli, wrong_demands_and_comparisons_are_one_line)
+{
+    expect_refused("plan " DEMANDS "starved.json", 2, "constraints.kw_max 1: no mix of the offers meets the demand within it; the least needs");
+    expect_refused("plan " DEMANDS "hopeless.json", 2, "models.nightly: examples in days");
+    expect_refused("plan " DEMANDS "unpriced.json", 1, "a price is missing");
+    expect_refused("compare " ANSWERS "minimal_h200.json " DEMANDS "tiny.json", 1, "two answers of one kind");
+}
+
 /* Sizes of zero and below, beyond every range, beyond the device: 1 where the value is never valid, 2 where this device cannot. */
 Test(cli, absurd_kernels_are_one_line)
 {
