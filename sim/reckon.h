@@ -68,6 +68,12 @@ struct reckon_kernel_request {
     uint64_t window_requests; /* line requests simulated before extrapolating; 0: the chip model's default */
 };
 
+/* A parameter that the question left out, whose value is not known but lies in [low, high]; whole numbers. */
+struct reckon_assumed {
+    char key[16];
+    double value, low, high;
+};
+
 struct reckon_kernel {
     char device[32], suite[32], kernel[48], harness[32];
     char *params;   /* as used; owned */
@@ -82,6 +88,8 @@ struct reckon_kernel {
     double tflops; /* NAN where undefined */
     struct reckon_basis basis;
     struct reckon_notes notes;
+    size_t input_count;
+    struct reckon_assumed inputs[16]; /* those that intervals draw anew at each sample */
 };
 
 /* Errors: unknown kernel or parameter, sizes that make no sense, SIM_DOES_NOT_FIT for LDS, registers or HBM. */

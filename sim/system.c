@@ -152,7 +152,13 @@ static void fill_notes(const struct kernel_price *price, const struct reckon_dev
                        const struct kernel_price_request *request, struct reckon_kernel *kernel)
 {
     for (size_t i = 0; i < price->assumption_count; i++) {
-        notes_add(&kernel->notes, "assumed: %s", price->assumptions[i].text);
+        const struct kernel_assumption *assumption = &price->assumptions[i];
+        notes_add(&kernel->notes, "assumed: %s", assumption->text);
+        if (assumption->key[0] != '\0' && assumption->low < assumption->high) {
+            struct reckon_assumed *input = &kernel->inputs[kernel->input_count++];
+            *input = (struct reckon_assumed){ .value = assumption->value, .low = assumption->low, .high = assumption->high };
+            snprintf(input->key, sizeof input->key, "%s", assumption->key);
+        }
     }
     if (price->result.sampled_fraction < 1) {
         notes_add(&kernel->notes, "sampled: %.3g%% of the work simulated (--exact runs all of it)",

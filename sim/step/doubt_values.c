@@ -136,6 +136,33 @@ void doubt_values_collect(struct reckon_device *const *devices, size_t device_co
     free(collecting.ids);
 }
 
+static size_t unknown_of_input(struct doubt_values *values, const char *key)
+{
+    for (size_t d = 0; d < values->device_count; d++) {
+        for (size_t i = 0; i < values->device[d].count; i++) {
+            const struct doubt_value *value = &values->device[d].values[i];
+            if (value->where == DOUBT_INPUT && strcmp(value->key, key) == 0) {
+                return value->unknown;
+            }
+        }
+    }
+    return values->unknown_count++;
+}
+
+void doubt_values_add_inputs(struct doubt_values *values, size_t d, const struct reckon_assumed *inputs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct doubt_value input = { .kind = PROFILE_ASSUMED, .where = DOUBT_INPUT, .value = inputs[i].value, .low = inputs[i].low,
+                                     .high = inputs[i].high, .whole = true, .unknown = unknown_of_input(values, inputs[i].key) };
+        snprintf(input.key, sizeof input.key, "%s", inputs[i].key);
+        size_t at = values->device[d].count++;
+        struct doubt_value *grown = realloc(values->device[d].values, (at + 1) * sizeof *grown);
+        SIM_ASSERT(grown != NULL, "no memory for %zu values", at);
+        values->device[d].values = grown;
+        grown[at] = input;
+    }
+}
+
 void doubt_values_finish(struct doubt_values *values)
 {
     for (size_t d = 0; d < values->device_count; d++) {
@@ -165,7 +192,7 @@ void doubt_values_set(const struct doubt_values *values, size_t d, const double 
     enum chip_number index;
     for (size_t i = 0; i < values->device[d].count; i++) {
         const struct doubt_value *value = &values->device[d].values[i];
-        if (value->where == DOUBT_MODEL) {
+        if (value->where == DOUBT_MODEL || value->where == DOUBT_INPUT) {
             continue;
         }
         double at = coordinates != NULL ? at_coordinate(value, coordinates[value->unknown]) : value->value;
@@ -178,6 +205,21 @@ void doubt_values_set(const struct doubt_values *values, size_t d, const double 
         }
     }
     chip_profile_rehash(&device->chip);
+}
+
+void doubt_values_params(const struct doubt_values *values, size_t d, const double *coordinates, const char *params, char *text,
+                         size_t capacity)
+{
+    size_t used = (size_t)snprintf(text, capacity, "%s", params != NULL ? params : "");
+    for (size_t i = 0; i < values->device[d].count; i++) {
+        const struct doubt_value *value = &values->device[d].values[i];
+        if (value->where == DOUBT_INPUT) {
+            SIM_ASSERT(used < capacity, "parameters beyond %zu characters", capacity);
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s=%.0f", used > 0 ? ";" : "", value->key,
+                                     at_coordinate(value, coordinates[value->unknown]));
+        }
+    }
+    SIM_ASSERT(used < capacity, "parameters beyond %zu characters", capacity);
 }
 
 /* Standard normal to within 0.01 between its 1% and 99% quantiles (a logistic). */

@@ -6,7 +6,7 @@
 struct doubt_value {
     char key[64]; /* "hbm.activate_interval", "host.launch_us" */
     enum profile_kind kind;
-    enum { DOUBT_CHIP, DOUBT_NODE, DOUBT_HOST, DOUBT_MODEL } where;
+    enum { DOUBT_CHIP, DOUBT_NODE, DOUBT_HOST, DOUBT_MODEL, DOUBT_INPUT } where; /* INPUT: a parameter of the kernel left out */
     enum chip_number index; /* DOUBT_CHIP */
     size_t offset;          /* DOUBT_HOST */
     double value, low, high;
@@ -34,11 +34,18 @@ struct doubt_values {
 /* chip_only: what a kernel by itself rests on, without node and host. */
 void doubt_values_collect(struct reckon_device *const *devices, size_t device_count, bool chip_only, double model_error,
                           struct doubt_values *values);
+/* Also what the answer of device `d` assumes of its own parameters; the same parameter on two devices is one unknown. After the
+ * collecting, before the points are drawn. */
+void doubt_values_add_inputs(struct doubt_values *values, size_t d, const struct reckon_assumed *inputs, size_t count);
 void doubt_values_finish(struct doubt_values *values); /* zeroed memory is allowed */
 
 /* Set device `d` to a sample, coordinates[unknown_count] in (0, 1): half of them below the profile's value, half above; over
  * a range of more than a factor of ten by its logarithm. NULL: the profile's own values. */
 void doubt_values_set(const struct doubt_values *values, size_t d, const double *coordinates, struct reckon_device *device);
+
+/* The parameters of a sample: `params` ("k=v;k=v" or NULL) and those of device `d` that were left out. */
+void doubt_values_params(const struct doubt_values *values, size_t d, const double *coordinates, const char *params, char *text,
+                         size_t capacity);
 
 /* What a sample makes of an answer of device `d`: the model's own error. */
 double doubt_values_model_factor(const struct doubt_values *values, size_t d, const double *coordinates);

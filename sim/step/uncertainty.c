@@ -16,6 +16,7 @@
 #define ANEW_SHARE 0.9 /* of kernel time: what is simulated anew, if it can be had for the work below */
 #define ANEW_WORK 2.5e8 /* line requests and wave operations of all samples together, per device: about a minute of one core */
 #define FIXED_WORK 3e4  /* of one kernel beside its requests: the caches are set up */
+#define PARAMS_CAPACITY 4096
 #define KERNEL_WINDOW 200000 /* line requests of a sampled kernel: only its ratio to the nominal one is used */
 
 /* ---- what samples tell */
@@ -299,13 +300,14 @@ static enum sim_status take_outcomes(const struct sampling *sampling, struct rec
 
 /* ---- a kernel */
 
-static enum sim_status kernel_time(const struct sampling *sampling, double *time_us, struct sim_error *error)
+static enum sim_status kernel_time(const struct sampling *sampling, const struct reckon_kernel_request *request, double *time_us,
+                                   struct sim_error *error)
 {
     struct reckon alone = { .options = sampling->reckon->options, .memo = price_memo_create() };
     struct reckon_kernel *kernel = NULL;
     alone.options.jobs = 1;
     alone.options.progress = NULL;
-    enum sim_status status = reckon_kernel(&alone, sampling->device, sampling->kernel, &kernel, error);
+    enum sim_status status = reckon_kernel(&alone, sampling->device, request, &kernel, error);
     if (status == SIM_OK) {
         *time_us = kernel->time_us > 0 ? kernel->time_us : kernel->value;
     }
@@ -319,8 +321,12 @@ static void sample_kernel(void *context, size_t sample)
     struct sampling *sampling = context;
     struct outcome *outcome = &sampling->outcomes[sample];
     struct sim_error error = { 0 };
+    struct reckon_kernel_request request = *sampling->kernel;
+    char params[PARAMS_CAPACITY];
     doubt_values_set(sampling->values, sampling->d, point_of(sampling, sample), sampling->device);
-    outcome->status = kernel_time(sampling, &outcome->value, &error);
+    doubt_values_params(sampling->values, sampling->d, point_of(sampling, sample), request.params, params, sizeof params);
+    request.params = params;
+    outcome->status = kernel_time(sampling, &request, &outcome->value, &error);
     snprintf(outcome->error, sizeof outcome->error, "%s", error.text);
     doubt_values_set(sampling->values, sampling->d, NULL, sampling->device);
 }
@@ -330,11 +336,11 @@ static enum sim_status sample_kernels(struct sampling *sampling, struct reckon_i
 {
     struct reckon_kernel_request quick = *sampling->kernel;
     double nominal_quick = 0;
-    enum sim_status status = kernel_time(sampling, &interval->nominal, error);
+    enum sim_status status = kernel_time(sampling, sampling->kernel, &interval->nominal, error);
     quick.window_requests = quick.exact ? 0 : KERNEL_WINDOW;
     sampling->kernel = &quick;
     if (status == SIM_OK) {
-        status = kernel_time(sampling, &nominal_quick, error);
+        status = kernel_time(sampling, &quick, &nominal_quick, error);
     }
     if (status == SIM_OK) {
         status = parallel_run(sampling->reckon->options.jobs, sampling->samples, sample_kernel, sampling, tick, sampling, error);
@@ -543,6 +549,22 @@ static enum sim_status sample_steps(struct sampling *sampling, struct reckon_int
     return status;
 }
 
+/* What the kernel assumes of its own parameters on each device: its plan says, which the memo has if it was asked before. */
+static enum sim_status add_inputs(struct reckon *reckon, struct reckon_device *const *devices, const struct reckon_kernel_request *request,
+                                  struct doubt_values *values, struct sim_error *error)
+{
+    enum sim_status status = SIM_OK;
+    for (size_t d = 0; status == SIM_OK && d < values->device_count; d++) {
+        struct reckon_kernel *kernel = NULL;
+        status = reckon_kernel(reckon, devices[d], request, &kernel, error);
+        if (status == SIM_OK) {
+            doubt_values_add_inputs(values, d, kernel->inputs, kernel->input_count);
+        }
+        reckon_kernel_free(kernel);
+    }
+    return status;
+}
+
 /* ---- the two questions */
 
 static enum sim_status run(struct reckon *reckon, struct reckon_device *const *devices, size_t device_count,
@@ -556,6 +578,9 @@ static enum sim_status run(struct reckon *reckon, struct reckon_device *const *d
         return status;
     }
     doubt_values_collect(devices, device_count, kernel != NULL, kernel != NULL ? DOUBT_MODEL_KERNEL : DOUBT_MODEL_STEP, &values);
+    if (kernel != NULL) {
+        status = add_inputs(reckon, devices, kernel, &values, error);
+    }
     double *points = draw_points(reckon->options.seed, &values, samples);
     struct reckon_doubts *doubts = doubts_create(device_count, samples, values.unknown_count);
     size_t bytes = samples * sizeof(struct outcome);

@@ -71,7 +71,13 @@ struct kernel_duty {
     bool excursion;  /* false: power never exceeds the board's limit, however briefly */
 };
 
-struct kernel_assumption { char text[160]; }; /* "rows = 1e7 (range 1e6..1e7): the study does not say" */
+/* What stands for a parameter that was left out: "rows = 1e7 (range 1e6..1e7): the study does not say". Where a plausible range is
+ * known, key names the parameter and an interval may ask again with any value of it; else key is "". */
+struct kernel_assumption {
+    char text[160];
+    char key[16];
+    double value, low, high; /* whole numbers, low <= value <= high; where key is not "" */
+};
 
 struct kernel_plan {
     char suite[32], kernel[48];

@@ -338,6 +338,27 @@ double kernel_param_real_or(struct kernel_build *build, const char *key, double 
     return value;
 }
 
+uint64_t kernel_param_unknown(struct kernel_build *build, const char *key, uint64_t min, uint64_t max, struct kernel_unknown unknown)
+{
+    const char *text = ask(build, key);
+    if (text != NULL) {
+        return (uint64_t)read_number(build, key, text, (double)min, (double)max, true);
+    }
+    char number[32], range[80];
+    double value = (double)unknown.value, low = (double)unknown.low, high = (double)unknown.high;
+    size_t count = build->plan->assumption_count;
+    assume_value(build, key, number_text(value, number), range_text(low, high, range), unknown.why);
+    if (build->plan->assumption_count > count) {
+        struct kernel_assumption *assumption = &build->plan->assumptions[count];
+        SIM_ASSERT(low <= value && value <= high && strlen(key) < sizeof assumption->key, "%s = %g of %g to %g", key, value, low, high);
+        snprintf(assumption->key, sizeof assumption->key, "%s", key);
+        assumption->value = value;
+        assumption->low = low;
+        assumption->high = high;
+    }
+    return unknown.value;
+}
+
 int kernel_param_choice_or(struct kernel_build *build, const char *key, const char *choices, int index,
                            const char *why)
 {

@@ -72,6 +72,15 @@ uint64_t kernel_param_integer_or(struct kernel_build *build, const char *key, ui
                                  uint64_t value, const char *why);
 double kernel_param_real_or(struct kernel_build *build, const char *key, double min, double max, double value,
                             const char *why);
+/* An integer whose plausible values are known to be [low, high], a part of [min, max]: intervals carry it when it is left out. */
+struct kernel_unknown {
+    uint64_t value, low, high;
+    const char *why;
+};
+uint64_t kernel_param_unknown(struct kernel_build *build, const char *key, uint64_t min, uint64_t max, struct kernel_unknown unknown);
+/* Rows of a table of the study, and of tables that nobody describes. */
+#define TBE_ROWS_UNKNOWN \
+    ((struct kernel_unknown){ 10000000, 1000000, 10000000, "the study does not say; public command lines of this case have 1e6 to 1e7" })
 int kernel_param_choice_or(struct kernel_build *build, const char *key, const char *choices, int index,
                            const char *why);
 

@@ -423,8 +423,7 @@ static struct tbe_shape tbe_read(struct kernel_build *build, uint32_t row_bytes_
     shape.tables = kernel_param_integer(build, "T", 1, 100000);
     shape.length = kernel_param_integer(build, "L", 1, 1ull << 20);
     shape.width = kernel_param_integer(build, "D", 4, 2048);
-    shape.rows = kernel_param_integer_or(build, "rows", 1, UINT32_MAX, 10000000, "the study does not say; public command "
-                                         "lines of this case have 1e6 to 1e7");
+    shape.rows = kernel_param_unknown(build, "rows", 1, UINT32_MAX, TBE_ROWS_UNKNOWN);
     shape.request = index_request_read(build, INDEX_UNIFORM, INDEX_ZIPF);
     static const uint32_t bytes[] = { 4, 2 };
     shape.element_bytes = bytes[kernel_param_choice_or(build, "prec", "fp32|fp16", 0, "the study's tables vary")];

@@ -785,8 +785,7 @@ static struct fused_shape fused_read(struct kernel_build *build, const struct fu
     shape.length = kernel_param_integer(build, "L", 1, 1ull << 20);
     shape.library = program->library;
     shape.width = kernel_param_integer(build, "D", program->width_multiple, program->width_most);
-    shape.rows = kernel_param_integer_or(build, "rows", 1, UINT32_MAX, 10000000, "the study does not say; public command "
-                                         "lines of this case have 1e6 to 1e7");
+    shape.rows = kernel_param_unknown(build, "rows", 1, UINT32_MAX, TBE_ROWS_UNKNOWN);
     shape.request = index_request_read(build, INDEX_UNIFORM_DISTINCT, program->skewed);
     shape.zipf = shape.request.kind != INDEX_UNIFORM_DISTINCT && shape.request.kind != INDEX_UNIFORM;
     shape.zipf = shape.zipf || shape.request.file != NULL || shape.request.hot_share > 0;
@@ -795,17 +794,19 @@ static struct fused_shape fused_read(struct kernel_build *build, const struct fu
     shape.units = build->machine->units;
     if (shape.library) {
         shape.adagrad = kernel_param_choice_or(build, "optimizer", "rowwise_adagrad|sgd", 0, "the benchmark's default") == 0;
-        shape.resident = kernel_param_integer_or(build, "resident", 256, 2048,
-                                                 LIBRARY_RESIDENT * (shape.wave_per_row ? RESIDENT_FACTOR : 1u),
-                                                 "threads a unit, by the library's launch bound; four times as many under fix "
-                                                 "wave-per-row");
+        uint64_t resident = LIBRARY_RESIDENT * (shape.wave_per_row ? RESIDENT_FACTOR : 1u);
+        shape.resident = kernel_param_unknown(build, "resident", 256, 2048, (struct kernel_unknown){
+            resident, shape.wave_per_row ? resident / 2 : resident, shape.wave_per_row ? resident : 2 * resident,
+            "threads a unit; the launch bound leaves 512 to 1024 to the compiler, fix wave-per-row 1024 to 2048" });
         shape.weight_bytes = kernel_param_choice_or(build, "prec", "fp32|fp16", 0, "the study's tables vary") == 0 ? 4 : 2;
     } else {
         kernel_param_choice_or(build, "prec", "fp16", 0, NULL); /* all that was measured */
     }
     if (with_threshold) {
-        shape.threshold = kernel_param_integer_or(build, "threshold", 0, 1u << 30, 32, "runs this long are split; the "
-                                                  "measuring program's value, 0: none");
+        shape.threshold = shape.library ? kernel_param_unknown(build, "threshold", 0, 1u << 30, (struct kernel_unknown){
+                                              32, 32, 64, "runs this long are split; 64 in the library's build for wide waves" })
+                                        : kernel_param_integer_or(build, "threshold", 0, 1u << 30, 32, "runs this long are split; "
+                                                                  "the measuring program's value, 0: none");
     }
     if (shape.width % program->width_multiple != 0) {
         kernel_fail(build, SIM_BAD_ARGUMENT, "parameter D=%llu is not valid: must be a multiple of %u up to %u",
