@@ -155,6 +155,7 @@ static void fill_notes(const struct kernel_price *price, const struct reckon_dev
         const struct kernel_assumption *assumption = &price->assumptions[i];
         notes_add(&kernel->notes, "assumed: %s", assumption->text);
         if (assumption->key[0] != '\0' && assumption->low < assumption->high) {
+            SIM_ASSERT(kernel->input_count < sizeof kernel->inputs / sizeof *kernel->inputs, "%zu unknown inputs", kernel->input_count);
             struct reckon_assumed *input = &kernel->inputs[kernel->input_count++];
             *input = (struct reckon_assumed){ .value = assumption->value, .low = assumption->low, .high = assumption->high };
             snprintf(input->key, sizeof input->key, "%s", assumption->key);
