@@ -35,6 +35,7 @@ void reckon_destroy(struct reckon *reckon)
     if (reckon != NULL) {
         price_memo_destroy(reckon->memo);
         price_board_close(reckon->board);
+        price_board_close(reckon->launches);
         library_set_finish(&reckon->libraries);
         free(reckon);
     }

@@ -100,18 +100,30 @@ static void droop(const struct chip_profile *chip, const struct wave_program *pr
     result->watts = chip->power_idle + (result->watts - chip->power_idle) / stretch;
 }
 
+/* A launch of a kernel, at the window it is run at. */
+struct launch_run {
+    const struct kernel_price_machine *machine;
+    const struct kernel_price_request *request;
+    const struct kernel_launch *launch;
+    size_t index; /* in the plan */
+    uint64_t window;
+    bool cold;    /* kernel_price_request.in_step, of a plan of one launch */
+};
+
 /* Kernels without matrix work hold one clock, matrix-heavy ones start from the highest, which only the run itself tells:
  * run, and run again at the other clock when the first run says so. */
-static enum sim_status run_waves(const struct kernel_price_machine *machine,
-                                 const struct kernel_price_request *request, struct wave_program *program,
-                                 struct kernel_result *result, double *exponent, struct sim_error *error)
+static enum sim_status run_waves(const struct launch_run *run, struct kernel_result *result, double *exponent,
+                                 struct sim_error *error)
 {
+    const struct kernel_price_machine *machine = run->machine;
+    const struct kernel_price_request *request = run->request;
+    struct wave_program *program = run->launch->program;
     const struct chip_profile *chip = machine->chip;
     bool fixed = request->core_mhz > 0;
     struct chip_options options = { .engine = machine->engine,
                                     .exact = request->exact,
                                     .seed = machine->seed,
-                                    .window_requests = request->exact ? 0 : request->window_requests,
+                                    .window_requests = run->window,
                                     .core_mhz = fixed ? request->core_mhz : chip->clock_core_memory_bound };
     if (request->cache == HARNESS_CACHE_PREDECESSOR && program->predecessor_bytes == 0) {
         return sim_fail(error, SIM_BAD_ARGUMENT,
@@ -119,6 +131,9 @@ static enum sim_status run_waves(const struct kernel_price_machine *machine,
                         request->suite, request->kernel);
     }
     set_initial_cache(program, request->cache);
+    if (run->cold && program->initial_cache == WAVE_CACHE_STATE_OWN) {
+        program->initial_cache = WAVE_CACHE_STATE_CLEAN;
+    }
     enum sim_status status = chip_run(chip, program, &options, result, error);
     if (status == SIM_OK && !fixed && result->matrix_share > KERNEL_PRICE_MATRIX_HEAVY &&
         chip->clock_core_max != options.core_mhz) {
@@ -135,50 +150,6 @@ static enum sim_status run_waves(const struct kernel_price_machine *machine,
     return status;
 }
 
-/* What a launch that other kernels may have too is known by on the board, beside keys of whole kernels. */
-static void launch_key(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
-                       uint64_t identity, char key[PRICE_KEY_CAPACITY])
-{
-    snprintf(key, PRICE_KEY_CAPACITY, "launch|%016llx|%d|%llu|%d|%d|%llu|%.17g|%016llx",
-             (unsigned long long)machine->chip->hash, (int)machine->engine, (unsigned long long)machine->seed,
-             (int)request->cache, (int)request->exact, (unsigned long long)request->window_requests, request->core_mhz,
-             (unsigned long long)identity);
-}
-
-/* run_waves, once on this machine for launches of the same identity. The run of a launch waits for nothing, so waiting for
- * another process's ends. */
-static enum sim_status run_launch(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
-                                  const struct kernel_launch *launch, struct kernel_result *result, double *exponent,
-                                  struct sim_error *error)
-{
-    uint64_t identity = machine->board != NULL ? kernel_launch_identity(launch) : 0;
-    char key[PRICE_KEY_CAPACITY];
-    struct kernel_price shared;
-    size_t slot = 0;
-    if (identity == 0) {
-        return run_waves(machine, request, launch->program, result, exponent, error);
-    }
-    launch_key(machine, request, identity, key);
-    enum price_claim claim = price_board_claim(machine->board, key, &slot);
-    if (claim == PRICE_CLAIM_BUSY) {
-        claim = price_board_wait(machine->board, slot) ? PRICE_CLAIM_THERE : PRICE_CLAIM_MINE;
-    }
-    if (claim == PRICE_CLAIM_THERE) {
-        price_board_take(machine->board, slot, &shared);
-    } else {
-        memset(&shared, 0, sizeof shared);
-        struct sim_error reason = { 0 };
-        shared.status = run_waves(machine, request, launch->program, &shared.result, &shared.clock_exponent, &reason);
-        snprintf(shared.error, sizeof shared.error, "%s", reason.text);
-    }
-    if (claim == PRICE_CLAIM_MINE) {
-        price_board_publish(machine->board, slot, &shared);
-    }
-    *result = shared.result;
-    *exponent = shared.clock_exponent;
-    return shared.status == SIM_OK ? SIM_OK : sim_fail(error, shared.status, "%s", shared.error);
-}
-
 static void run_copy(const struct kernel_price_machine *machine, const struct kernel_launch *launch,
                      struct kernel_result *result)
 {
@@ -193,6 +164,129 @@ static void run_copy(const struct kernel_price_machine *machine, const struct ke
     result->stack[KERNEL_STAGE_LATENCY] = fixed_us / result->duration_us;
     result->stack[KERNEL_STAGE_DIE_LINK] = 1 - result->stack[KERNEL_STAGE_LATENCY]; /* the host link */
     result->bytes[KERNEL_LEVEL_HBM] = launch->copy_bytes;
+}
+
+/* What a launch is known by on the board, beside keys of whole kernels: by what it does, where its program says so, for other
+ * kernels may have it too; else by the kernel it belongs to. */
+static void launch_key(const struct launch_run *run, char key[PRICE_KEY_CAPACITY])
+{
+    const struct kernel_price_request *request = run->request;
+    uint64_t identity = kernel_launch_identity(run->launch);
+    int length = snprintf(key, PRICE_KEY_CAPACITY, "launch|%016llx|%d|%llu|%d|%d|%d|%llu|%.17g|%016llx|",
+                          (unsigned long long)run->machine->chip->hash, (int)run->machine->engine,
+                          (unsigned long long)run->machine->seed, (int)request->cache, (int)run->cold, (int)request->exact,
+                          (unsigned long long)run->window, request->core_mhz, (unsigned long long)identity);
+    if (identity == 0) {
+        length += snprintf(key + length, PRICE_KEY_CAPACITY - (size_t)length, "%zu|%s/%s|%s", run->index, request->suite,
+                           request->kernel, request->params != NULL ? request->params : "");
+    }
+    SIM_ASSERT(length < PRICE_KEY_CAPACITY, "key of a launch of %s/%s is %d bytes long", request->suite, request->kernel, length);
+}
+
+/* run_waves, once on this machine for launches of the same key. The run of a launch waits for nothing, so waiting for
+ * another process's ends. */
+static enum sim_status run_launch(const struct launch_run *run, struct kernel_result *result, double *exponent,
+                                  struct sim_error *error)
+{
+    struct price_board *board = run->machine->board;
+    char key[PRICE_KEY_CAPACITY];
+    struct kernel_price shared;
+    size_t slot = 0;
+    if (board == NULL) {
+        return run_waves(run, result, exponent, error);
+    }
+    launch_key(run, key);
+    enum price_claim claim = price_board_claim(board, key, &slot);
+    if (claim == PRICE_CLAIM_BUSY) {
+        claim = price_board_wait(board, slot) ? PRICE_CLAIM_THERE : PRICE_CLAIM_MINE;
+    }
+    if (claim == PRICE_CLAIM_THERE) {
+        price_board_take(board, slot, &shared);
+    } else {
+        memset(&shared, 0, sizeof shared);
+        struct sim_error reason = { 0 };
+        shared.status = run_waves(run, &shared.result, &shared.clock_exponent, &reason);
+        snprintf(shared.error, sizeof shared.error, "%s", reason.text);
+    }
+    if (claim == PRICE_CLAIM_MINE) {
+        price_board_publish(board, slot, &shared);
+    }
+    *result = shared.result;
+    *exponent = shared.clock_exponent;
+    return shared.status == SIM_OK ? SIM_OK : sim_fail(error, shared.status, "%s", shared.error);
+}
+
+/* Share of a kernel's doubt (time x relative doubt, over its launches) from which a launch is worth a wider window. */
+#define WIDE_DOUBT_SHARE 0.1
+
+/* A window in the middle of the grid starts with the predecessor's data as it was left; the whole kernel has pushed out by then
+ * what its own traffic had no room beside. Where that may be part of it, the time is in doubt by as much as reads from HBM add
+ * to a stream that also writes. Traffic of half the caches leaves it alone (a partitioned L2 keeps copies); of data beyond
+ * three times the caches, the window meets none either way. */
+#define RESIDENCY_DOUBT 0.5
+static bool doubts_residency(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                             const struct wave_program *program, const struct kernel_result *result)
+{
+    const struct chip_profile *chip = machine->chip;
+    double caches = (chip->l2_capacity + (chip->has_mall ? chip->mall_capacity : 0)) * 1048576.0;
+    bool predecessor = request->cache == HARNESS_CACHE_PREDECESSOR ||
+                       (request->cache == HARNESS_CACHE_PROGRAM && program->initial_cache == WAVE_CACHE_STATE_PREDECESSOR);
+    return predecessor && result->sampled_fraction < 1 && result->bytes[KERNEL_LEVEL_L1] > caches / 2 &&
+           (double)program->predecessor_bytes < 3 * caches;
+}
+
+static double doubt_us(const struct launch_run *run, const struct kernel_result *result)
+{
+    double doubt = result->sampling_error;
+    if (doubts_residency(run->machine, run->request, run->launch->program, result)) {
+        doubt = fmax(doubt, RESIDENCY_DOUBT);
+    }
+    return result->duration_us * run->launch->repeat * doubt;
+}
+
+/* A launch again at the wider window, unless the first was as wide. */
+static enum sim_status run_wider(struct launch_run *run, struct kernel_result *result, double *exponent, struct sim_error *error)
+{
+    uint64_t first = run->window;
+    bool residency = doubts_residency(run->machine, run->request, run->launch->program, result);
+    run->window = residency ? 0 : run->request->wide_requests;
+    enum sim_status status = SIM_OK;
+    if (residency || result->simulated_line_requests < run->window) {
+        status = run_launch(run, result, exponent, error);
+    }
+    run->window = first;
+    return status;
+}
+
+/* Every launch of the plan at the request's window, then, where a wider one is asked for, those that the doubt is in. */
+static enum sim_status run_launches(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                                    const struct kernel_plan *plan, struct kernel_result parts[], double exponents[],
+                                    double *total_doubt_us, struct sim_error *error)
+{
+    double doubts[KERNEL_PRICE_LAUNCHES_MAX] = { 0 }, sum = 0;
+    enum sim_status status = SIM_OK;
+    struct launch_run run = { machine, request, NULL, 0, request->exact ? 0 : request->window_requests,
+                              request->in_step && plan->launch_count == 1 };
+    for (size_t i = 0; status == SIM_OK && i < plan->launch_count; i++) {
+        run.launch = &plan->launches[i];
+        run.index = i;
+        if (run.launch->kind == KERNEL_LAUNCH_WAVES) {
+            status = run_launch(&run, &parts[i], &exponents[i], error);
+            doubts[i] = doubt_us(&run, &parts[i]);
+            sum += doubts[i];
+        } else {
+            run_copy(machine, run.launch, &parts[i]);
+        }
+    }
+    for (size_t i = 0; status == SIM_OK && request->wide_requests > 0 && i < plan->launch_count; i++) {
+        run.launch = &plan->launches[i];
+        run.index = i;
+        if (doubts[i] > WIDE_DOUBT_SHARE * sum) {
+            status = run_wider(&run, &parts[i], &exponents[i], error);
+        }
+    }
+    *total_doubt_us = sum;
+    return status;
 }
 
 /* Add `part`, run `repeat` times, to `sum`: times and bytes add, shares are weighted by time. */
@@ -474,21 +568,20 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
     double exponents[KERNEL_PRICE_LAUNCHES_MAX] = { 0 }, exponent_us = 0;
     copy_plan_facts(plan, price);
     SIM_ASSERT(plan->launch_count <= KERNEL_PRICE_LAUNCHES_MAX, "%zu launches", plan->launch_count);
+    double doubt = 0;
+    enum sim_status status = run_launches(machine, request, plan, parts, exponents, &doubt, error);
+    if (status != SIM_OK) {
+        return status;
+    }
     for (size_t i = 0; i < plan->launch_count; i++) {
         const struct kernel_launch *launch = &plan->launches[i];
         if (launch->kind == KERNEL_LAUNCH_WAVES) {
-            enum sim_status status = run_launch(machine, request, launch, &parts[i], &exponents[i], error);
-            if (status != SIM_OK) {
-                return status;
-            }
             if (i == 0) {
                 apply_library(machine, request, plan, &parts[i], price);
             }
             apply_loop(machine->chip, &request->loop, &parts[i], exponents[i]);
             add_launch_path(&parts[i], price->graph_style || launch->dependent ? 0 : launch_path_us(machine->chip),
                             machine->chip->power_idle);
-        } else {
-            run_copy(machine, launch, &parts[i]);
         }
         SIM_ASSERT(isfinite(parts[i].duration_us) && parts[i].duration_us >= 0, "%s/%s launch %zu takes %g us",
                    request->suite, request->kernel, i, parts[i].duration_us);
@@ -508,6 +601,7 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
         result_add(&price->result, &parts[i], repeat, machine->chip->power_idle);
     }
     price->clock_exponent = price->result.duration_us > 0 ? exponent_us / price->result.duration_us : 0;
+    price->doubt = price->result.duration_us > 0 ? doubt / price->result.duration_us : 0;
     price->result.flops = plan->flops;
     add_gaps(price, machine->chip);
     add_sustained(price, machine->chip);

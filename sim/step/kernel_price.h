@@ -28,18 +28,22 @@ struct kernel_price_machine { /* borrowed */
     const struct library_set *libraries; /* NULL: matrix products run the selector's tile */
     enum chip_engine engine;
     uint64_t seed;
-    struct price_board *board; /* NULL, or where launches are shared that kernels have in common (sorts, fills); the chip is
-                                  then as its hash says */
+    struct price_board *board; /* NULL, or where launches are kept that kernels have in common (sorts, fills), and those of a
+                                  kernel that is asked again at a wider window; the chip is then as its hash says */
 };
 
 struct kernel_price_request {
     const char *suite, *kernel, *params; /* params: "k=v;k=v", NULL for none */
     const char *library; /* of matrix products, one of library_profile.tables; NULL: the device's own */
     enum harness_cache cache;
+    bool in_step;       /* other kernels ran before: a single launch whose program starts from its own data, as a benchmark that
+                           repeats it does, starts from clean caches */
     double core_mhz;    /* a fixed core clock; 0: the highest that its kind of kernel holds, and what power leaves of it */
     struct kernel_price_loop loop;
     bool exact;
     uint64_t window_requests; /* line requests simulated before extrapolating; 0: the chip model's default */
+    uint64_t wide_requests;   /* 0, or a wider window: launches with much of the kernel's doubt are run again at it, or at the
+                                 chip model's default where the window meets data that the whole kernel may not */
 };
 
 struct kernel_price {
@@ -52,6 +56,7 @@ struct kernel_price {
     double launches;             /* sum of the repeats */
     double device_us;            /* first launch's start to the last one's end, device alone, all queued */
     double clock_exponent;       /* device_us goes with the core clock^-exponent near the clock it was priced at */
+    double doubt;                /* of device_us, relative: the sampling error, and what a window cannot tell (kernel_price.c) */
     double sustained_mhz;        /* clock at which it could go on for ever within power.board_limit */
     struct kernel_result result; /* all launches together; gaps are its launch stage */
     bool graph_style, time_is_per_call, value_only;

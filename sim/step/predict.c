@@ -164,7 +164,11 @@ static void request_kernel(const struct prediction_build *build, struct node_pri
             params = pricing->params;
         }
         pricing->request = (struct kernel_price_request){
-            .suite = node->suite, .kernel = kernel, .params = params, .window_requests = window_of(build)
+            .suite = node->suite,
+            .kernel = kernel,
+            .params = params,
+            .in_step = params == NULL || strstr(params, "cache=") == NULL,
+            .window_requests = window_of(build),
         };
         pricing->plain = params;
         change_params(build, pricing, true, true);
@@ -290,8 +294,8 @@ static enum sim_status refine_prices(struct prediction_build *build, struct sim_
                                     0 };
         const struct price_weight *weight = bsearch(&key, weights, count, sizeof weights[0], by_price);
         SIM_ASSERT(weight != NULL, "node %zu has no weight", i);
-        if (weight->us * key.price->result.sampling_error > STEP_ERROR_SHARE * total_us) {
-            build->nodes[i].request.window_requests = REFINED_REQUESTS;
+        if (weight->us * key.price->doubt > STEP_ERROR_SHARE * total_us) {
+            build->nodes[i].request.wide_requests = REFINED_REQUESTS;
             refined = true;
         }
     }

@@ -103,10 +103,12 @@ void price_key(const struct reckon *reckon, const struct reckon_device *device,
         snprintf(timing, sizeof timing, "%.17g|%g,%g,%g,%g,%g", request->core_mhz, loop->calls, loop->between_us, loop->pause_us,
                  loop->spin_mhz, loop->copy_pause_us);
     }
-    int length = snprintf(key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d|%d|%llu|%s|%s|%s/%s|%s",
+    int length = snprintf(key, PRICE_KEY_CAPACITY, "%016llx|%016llx|%d|%llu|%d,%d|%d|%llu,%llu|%s|%s|%s/%s|%s",
                           (unsigned long long)device->chip.hash, (unsigned long long)node_profile_hash(device->node),
                           (int)reckon->options.chip_reference, (unsigned long long)reckon->options.seed, (int)request->cache,
-                          (int)request->exact, (unsigned long long)request->window_requests, timing,
+                          (int)request->in_step,
+                          (int)request->exact, (unsigned long long)request->window_requests,
+                          (unsigned long long)request->wide_requests, timing,
                           request->library != NULL ? request->library : "", request->suite, request->kernel,
                           request->params != NULL ? request->params : "");
     SIM_ASSERT(length > 0 && length < PRICE_KEY_CAPACITY, "key of %s/%s is %d bytes long", request->suite,
@@ -169,6 +171,8 @@ size_t session_priced(const struct reckon *reckon, const struct reckon_device *d
 }
 
 /* ---- pricing */
+
+#define LAUNCHES_KEPT 8192
 
 struct outcome { /* shared with the workers */
     struct kernel_price price;
@@ -251,9 +255,10 @@ struct kernel_price_machine session_machine(const struct reckon *reckon, const s
     };
 }
 
+/* Backwards, which puts the tables' kernels, of many launches, before the products and the maps: workers end together. */
 static int by_key(const void *a, const void *b)
 {
-    return strcmp(((const struct keyed *)a)->key, ((const struct keyed *)b)->key);
+    return strcmp(((const struct keyed *)b)->key, ((const struct keyed *)a)->key);
 }
 
 void session_begin_prediction(struct reckon *reckon)
@@ -299,6 +304,15 @@ static size_t missing_of(struct reckon *reckon, const struct reckon_device *devi
     return distinct;
 }
 
+/* Where launches are kept. Without memory for it, or once it is full, each is run where it is met. */
+static struct price_board *launches_of(struct reckon *reckon)
+{
+    if (reckon->board == NULL && reckon->launches == NULL) {
+        price_board_open(NULL, LAUNCHES_KEPT, &reckon->launches, NULL);
+    }
+    return reckon->board != NULL ? reckon->board : reckon->launches;
+}
+
 enum sim_status session_price(struct reckon *reckon, const struct reckon_device *device,
                               const struct kernel_price_request *requests, size_t count,
                               struct sim_error *error)
@@ -311,7 +325,7 @@ enum sim_status session_price(struct reckon *reckon, const struct reckon_device 
                                .reckon = reckon,
                                .wanted = keyed,
                                .outcomes = parallel_share(distinct * sizeof(struct outcome)) };
-    pricing.machine.board = reckon->board;
+    pricing.machine.board = launches_of(reckon);
     if (pricing.outcomes == NULL) {
         status = sim_fail(error, SIM_NO_MEMORY, "no memory for %zu prices", distinct);
     } else {

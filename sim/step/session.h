@@ -14,6 +14,7 @@ struct reckon {
     struct price_memo *memo;
     struct library_set libraries;
     struct price_board *board; /* shared with other processes; NULL: none */
+    struct price_board *launches; /* of this session and its workers, where there is no board; made at the first price */
     struct reckon_memo_counts counts;
     uint32_t prediction; /* number of the prediction at work: a price counts once in each */
 };
