@@ -10,6 +10,9 @@
 /* A table with more than this share of a GPU's mean load is split by columns, so that no GPU waits for it alone. */
 #define LOAD_SHARE_MAX 1.0
 #define COLUMNS_MIN 32.0
+/* One whose part still has more than this, however its columns are split, is split by rows: every GPU then receives partial sums
+ * of all examples, which costs less than waiting for twice the work. */
+#define ROWS_SHARE_MIN 2.0
 #define GIB 1073741824.0
 
 const char *plan_sharding_text(enum plan_sharding sharding)
@@ -230,13 +233,14 @@ static void give_parts(struct proposal *p, const struct candidate *c, uint32_t p
 static void place(struct proposal *p, const struct candidate *c)
 {
     const struct plan_table *table = &p->tables[c->table];
+    double columns_most = fmin(p->plan->gpus, fmax(1, floor(table->dim / COLUMNS_MIN)));
     if (c->bytes <= REPLICATED_BYTES_MAX) {
         give_all(p, c, PLAN_DATA_PARALLEL);
-    } else if (c->bytes > p->capacity / 2) {
+    } else if (c->bytes > p->capacity / 2 || c->load / columns_most > ROWS_SHARE_MIN * p->mean_load) {
         give_all(p, c, PLAN_ROW_WISE);
     } else {
         double parts = ceil(c->load / (LOAD_SHARE_MAX * p->mean_load));
-        parts = fmin(parts, fmin(p->plan->gpus, fmax(1, floor(table->dim / COLUMNS_MIN))));
+        parts = fmin(parts, columns_most);
         uint32_t even = (uint32_t)fmax(parts, 1);
         while (even > 1 && fmod(table->dim, even) != 0) {
             even--;
@@ -300,7 +304,7 @@ void plan_explain(const struct plan *plan, const struct plan_table *tables, uint
     static const char *const why[PLAN_SHARDINGS] = {
         "whole, on the GPU with the least to do",
         "its lookups are more than a GPU's share",
-        "more than half of a GPU's memory, or no room for a part of it",
+        "too large for a GPU, or too many lookups for one even by columns",
         "by rows within a node, to keep its reduction off the network",
         "so small that every GPU holds it",
         "in host memory behind a cache",

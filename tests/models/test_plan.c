@@ -69,6 +69,26 @@ Test(plan, a_proposal_splits_what_is_too_large)
     plan_destroy(plan);
 }
 
+/* One table with 90 of 100 ids on 16 GPUs: by its two parts of 32 columns a GPU would have 45 of a mean of 6.25; by rows each has
+ * a sixteenth. The other table, 10 ids, stays in two parts of 5. */
+Test(plan, too_many_lookups_for_columns_go_by_rows)
+{
+    static const struct plan_table skewed[] = { { "hot", 1000000, 64, 256, 4, 90 }, { "cool", 1000000, 64, 256, 4, 10 } };
+    struct plan *plan = NULL;
+    struct sim_error error = { 0 };
+    cr_assert_eq(plan_propose(skewed, 2, 16, 8, 4096 * MIB, &plan, &error), SIM_OK, "%s", error.text);
+    cr_expect_eq(plan->entries[0].sharding, PLAN_ROW_WISE);
+    cr_expect_eq(plan->entries[1].sharding, PLAN_COLUMN_WISE);
+    double most = 0, sum = 0;
+    for (uint32_t g = 0; g < 16; g++) {
+        double load = plan_load(plan, skewed, g);
+        most = load > most ? load : most;
+        sum += load;
+    }
+    cr_expect(most < 2 * sum / 16, "%g of a mean of %g", most, sum / 16);
+    plan_destroy(plan);
+}
+
 /* 494 MiB of tables on two GPUs of 200 MiB: 94 MiB too much, three would do. */
 Test(plan, too_much_is_said_with_what_would_do)
 {
