@@ -339,29 +339,44 @@ static double gap_us_of(const struct kernel_price *price, const struct chip_prof
     return price->graph_style ? chip->launch_graph_gap : chip->launch_stream_gap;
 }
 
+/* Launches of one kernel in a row. */
+struct run {
+    double us, repeat;
+    double first_gap, gap; /* before the first and before each other, less what of the launch path hides */
+};
+
+/* What of a launch path of `path` hides behind a launch of `us`, its own path included. */
+static double hidden_us(double path, double us, double us_path)
+{
+    return fmin(path, fmax(us - us_path, 0));
+}
+
 /* End of a run of launches, in closed form. Launch k of the run may start when the host has issued it (first_ready +
  * k * interval) and the one before has ended, a gap later. The last end is linear in the launch that the device waited
  * for last, so only the extremes count. `end` is negative before the first launch of all. */
-static double run_end_us(double end, double first_ready, double interval, double us, double gap,
-                         double repeat)
+static double run_end_us(double end, double first_ready, double interval, const struct run *run)
 {
-    double behind_device = end < 0 ? 0 : end + repeat * (us + gap);
-    double waited_first = first_ready + repeat * us + (repeat - 1) * gap;
-    double waited_last = first_ready + (repeat - 1) * interval + us;
+    double rest = (run->repeat - 1) * (run->us + run->gap);
+    double behind_device = end < 0 ? 0 : end + run->first_gap + run->us + rest;
+    double waited_first = first_ready + run->us + rest;
+    double waited_last = first_ready + (run->repeat - 1) * interval + run->us;
     return fmax(behind_device, fmax(waited_first, waited_last));
 }
 
 static double span_us(const struct kernel_price *price, const struct chip_profile *chip, double interval_us)
 {
-    double end = -1, issued = 0, gap = gap_us_of(price, chip);
+    double end = -1, issued = 0, gap = gap_us_of(price, chip), before_us = 0, before_path = 0;
     for (size_t i = 0; i < price->launch_count; i++) {
-        double repeat = price->launch_repeat[i], us = price->launch_us[i];
+        double repeat = price->launch_repeat[i], us = price->launch_us[i], path = price->launch_path_us[i];
         if (repeat <= 0) {
             continue;
         }
-        end = price->launch_dependent[i] ? end + us
-                                         : run_end_us(end, issued * interval_us, interval_us, us, gap, fmax(repeat, 1));
+        struct run run = { .us = us, .repeat = fmax(repeat, 1), .first_gap = gap - hidden_us(path, before_us, before_path),
+                           .gap = gap - hidden_us(path, us, path) };
+        end = price->launch_dependent[i] ? end + us : run_end_us(end, issued * interval_us, interval_us, &run);
         issued += repeat;
+        before_us = us;
+        before_path = path;
     }
     return fmax(end, 0);
 }
@@ -472,15 +487,17 @@ static void settle(const struct chip_profile *chip, bool excursion, const struct
 }
 
 static void apply_duty(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
-                       const struct kernel_plan *plan, struct kernel_result parts[], const double exponents[])
+                       const struct kernel_plan *plan, const double paths_us[], struct kernel_result parts[],
+                       const double exponents[])
 {
     const struct chip_profile *chip = machine->chip;
-    double gap = chip->launch_stream_gap, repeat = plan->launches[0].repeat;
+    double repeat = plan->launches[0].repeat;
+    double gap = chip->launch_stream_gap - hidden_us(paths_us[0], parts[0].duration_us, paths_us[0]);
     struct power_load burst = load_of(chip, &parts[0], exponents[0], gap, repeat);
     struct power_load pause = { 0 };
     double copy_us = 0;
     if (plan->duty.copies) {
-        pause = load_of(chip, &parts[1], exponents[1], gap, 1);
+        pause = load_of(chip, &parts[1], exponents[1], chip->launch_stream_gap - hidden_us(paths_us[1], parts[1].duration_us, paths_us[1]), 1);
         copy_us = pause.us;
     }
     pause.us = pause_us(chip, &plan->duty, &request->loop, burst.us, copy_us);
@@ -580,15 +597,15 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
                 apply_library(machine, request, plan, &parts[i], price);
             }
             apply_loop(machine->chip, &request->loop, &parts[i], exponents[i]);
-            add_launch_path(&parts[i], price->graph_style || launch->dependent ? 0 : launch_path_us(machine->chip),
-                            machine->chip->power_idle);
+            price->launch_path_us[i] = price->graph_style || launch->dependent ? 0 : launch_path_us(machine->chip);
+            add_launch_path(&parts[i], price->launch_path_us[i], machine->chip->power_idle);
         }
         SIM_ASSERT(isfinite(parts[i].duration_us) && parts[i].duration_us >= 0, "%s/%s launch %zu takes %g us",
                    request->suite, request->kernel, i, parts[i].duration_us);
     }
     price->launch_count = plan->launch_count;
     if (plan->duty.given) {
-        apply_duty(machine, request, plan, parts, exponents);
+        apply_duty(machine, request, plan, price->launch_path_us, parts, exponents);
         price->launch_count = 1; /* the pause is not part of the time */
     }
     for (size_t i = 0; i < price->launch_count; i++) {

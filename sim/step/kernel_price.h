@@ -4,7 +4,8 @@
  *
  * Launch path. A profiler sees an empty kernel last launch.latency though its workgroups take only start and release: the
  * front end reads the launch packet and drains afterwards. That difference is added to every kernel of a stream; inside a
- * captured graph it hides behind the kernel before. */
+ * captured graph it hides behind the kernel before. So it does in a stream among the launches of one plan, as far as the launch
+ * before runs beyond its own path: the packets that wait are read meanwhile. */
 #ifndef SIM_STEP_KERNEL_PRICE_H
 #define SIM_STEP_KERNEL_PRICE_H
 #include "sim/chiplet/chip.h"
@@ -51,6 +52,7 @@ struct kernel_price {
     char error[SIM_ERROR_TEXT_CAPACITY];         /* when status is not SIM_OK */
     size_t launch_count;                         /* classes of launches, in order */
     double launch_us[KERNEL_PRICE_LAUNCHES_MAX]; /* launch path included */
+    double launch_path_us[KERNEL_PRICE_LAUNCHES_MAX]; /* of which the launch path */
     double launch_repeat[KERNEL_PRICE_LAUNCHES_MAX];
     bool launch_dependent[KERNEL_PRICE_LAUNCHES_MAX]; /* starts as the launch before ends */
     double launches;             /* sum of the repeats */

@@ -180,6 +180,24 @@ ParameterizedTest(struct matrix_case *c, dense, matrix_work)
     kernel_plan_destroy(plan);
 }
 
+/* The product with a vector of the first stretch of 640 rows (0.9 of them left: 576, 9 rows of blocks of 64): the lower triangle
+ * of blocks once, 45 blocks of 64 x 64 x 4 B, and a part of 64 sums for each. A workgroup a row of blocks. */
+Test(dense, symmetric_product_reads_its_triangle_once)
+{
+    static const uint32_t lanes[] = { 32, 64 };
+    for (int i = 0; i < 2; i++) {
+        struct kernel_plan *plan = walk_plan("eigh", "syevd", "n=640;dtype=fp32", lanes[i]);
+        const struct wave_program *program = plan->launches[0].program;
+        struct walk walk = walk_program(program, lanes[i], WALK_ALL, NULL, NULL);
+        cr_expect(zero(int, walk.problem[0]), "%s", walk.problem);
+        cr_expect(eq(u64, program->workgroups, 9));
+        cr_expect(eq(u64, walk.load_bytes, 45 * 64 * 64 * 4));
+        cr_expect(eq(u64, walk.store_bytes, 45 * 64 * 4));
+        cr_expect(eq(u64, walk.units, program->work_units_total));
+        kernel_plan_destroy(plan);
+    }
+}
+
 /* dQ: every query row of every (64 keys, query tile) pair, d additions: 2 heads x 6 pairs of tiles x 2 x 64 rows x 64. */
 Test(dense, backward_adds_dq_once_per_group_of_keys)
 {

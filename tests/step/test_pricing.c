@@ -48,6 +48,17 @@ Test(pricing, slow_device_queues_launches)
     NEAR(kernel_price_measured_us(&price, &chip, 0, 5), 999);
 }
 
+/* 100 launches of 9 us of which 0.8 are the launch path, read while the launch before runs: 9 + 99 x (9 + 1 - 0.8). With 0.3 us
+ * of own work only 0.3 hide: 1.1 + 99 x (1.1 + 1 - 0.3). */
+Test(pricing, launch_paths_hide_behind_the_launch_before)
+{
+    struct kernel_price price = price_of(9, 100);
+    price.launch_path_us[0] = 0.8;
+    NEAR(kernel_price_measured_us(&price, &chip, 0, 0.1), 9 + 99 * 9.2);
+    price.launch_us[0] = 1.1;
+    NEAR(kernel_price_measured_us(&price, &chip, 0, 0.1), 1.1 + 99 * 1.8);
+}
+
 /* In a graph nothing waits for the host and the gap is 0.5: 100 x 1 + 99 x 0.5. */
 Test(pricing, graph_launches_do_not_wait_for_the_host)
 {
@@ -72,14 +83,17 @@ Test(pricing, closed_form_equals_the_sum_over_launches)
 {
     for (int mix = 0; mix < 200; mix++) {
         struct kernel_price price = { .launch_count = 3 };
-        double end = -1, interval = 0.5 + mix % 7;
+        double end = -1, interval = 0.5 + mix % 7, own_before = 0;
         size_t launch = 0;
         for (int c = 0; c < 3; c++) {
             price.launch_us[c] = 0.3 + (mix * 7 + c * 13) % 11;
+            price.launch_path_us[c] = 0.1 * (mix % 4);
             price.launch_repeat[c] = 1 + (mix + c * 5) % 6;
             for (int r = 0; r < (int)price.launch_repeat[c]; r++, launch++) {
-                double start = fmax(launch * interval, end < 0 ? 0 : end + chip.launch_stream_gap);
+                double path = price.launch_path_us[c], hidden = fmin(path, own_before);
+                double start = fmax((double)launch * interval, end < 0 ? 0 : end + chip.launch_stream_gap - hidden);
                 end = start + price.launch_us[c];
+                own_before = price.launch_us[c] - path;
             }
         }
         NEAR(kernel_price_measured_us(&price, &chip, 0, interval), end);
