@@ -367,9 +367,7 @@ static enum sim_status play_once(const struct overlap_play *play, const struct r
     return step_schedule(play->graph, play->prices, &costs, &options, timeline, error);
 }
 
-/* Schedule and governor in turn until they agree, as in predict.c. Rows of overlap2 run for a tenth of a second and more, so
- * their clock is that of the steady state; the nine calls of a row of overlap are over in 20 ms, before the board has averaged
- * them. */
+/* Schedule and governor in turn until they agree, as in predict.c. */
 #define CLOCK_ROUNDS 4
 #define CLOCK_AGREES 0.001
 
@@ -403,6 +401,15 @@ static enum sim_status play(const struct reckon_device *device, const struct ove
     return status;
 }
 
+/* Does the program repeat the row for longer than the board averages its power? Then its clock is that of the steady state;
+ * else it is over before the board has seen it. */
+static bool outlasts_the_limit(const struct harness_profile *harness, const char *suite, const char *kernel,
+                               const struct chip_profile *chip, double us)
+{
+    const struct harness_coverage *coverage = harness_covers(harness, suite, kernel, NULL);
+    return coverage != NULL && coverage->loop.calls * (us + coverage->loop.between_us) > chip->power_limit_window * 1e3;
+}
+
 enum sim_status overlap_row_time(const struct reckon *reckon, const struct reckon_device *device,
                                  const char *suite, const char *kernel, const char *params,
                                  const struct harness_profile *harness, struct overlap_times *times,
@@ -410,13 +417,17 @@ enum sim_status overlap_row_time(const struct reckon *reckon, const struct recko
 {
     struct overlap_stream streams[STREAMS] = { { 0 } };
     double floor_us = harness_floor_us(harness, &device->chip);
-    bool is_sustained = strcmp(suite, "overlap2") == 0;
+    bool is_sustained = false;
     enum sim_status status = streams_of(device, suite, kernel, params, harness, streams, error);
     for (size_t s = 0; status == SIM_OK && s < STREAMS; s++) {
         status = price_stream(reckon, device, &streams[s], error);
     }
     if (status == SIM_OK) {
-        status = play(device, streams, STREAMS, is_sustained, &times->together_us, error);
+        status = play(device, streams, STREAMS, false, &times->together_us, error);
+        is_sustained = outlasts_the_limit(harness, suite, kernel, &device->chip, times->together_us);
+    }
+    if (status == SIM_OK && is_sustained) {
+        status = play(device, streams, STREAMS, true, &times->together_us, error);
     }
     if (status == SIM_OK) {
         status = play(device, &streams[0], 1, is_sustained, &times->first_alone_us, error);
