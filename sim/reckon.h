@@ -63,6 +63,7 @@ struct reckon_kernel_request {
     const char *suite, *kernel;
     const char *params;  /* "k=v;k=v"; NULL: none */
     const char *harness; /* profile of a measuring program; NULL: device time alone */
+    bool no_library;     /* a product runs the selector's tile, not what the device's library makes of its shape */
     enum reckon_cache cache;
     bool exact; /* no sampling */
     uint64_t window_requests; /* line requests simulated before extrapolating; 0: the chip model's default */
@@ -86,6 +87,10 @@ struct reckon_kernel {
     double value;
     char unit[16];
     double tflops; /* NAN where undefined */
+    struct {
+        char name[32], class[64];    /* devices/libraries; "": no class holds the product */
+        double efficiency, tile_us;  /* of the rate of the selector's tile; time_us with that tile */
+    } library;
     struct reckon_basis basis;
     struct reckon_notes notes;
     size_t input_count;

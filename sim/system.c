@@ -189,6 +189,10 @@ static void fill_kernel(const struct kernel_price *price, const struct reckon_de
     kernel->result = price->result;
     kernel->launches = price->launches;
     fill_times(price, device, harness, coverage, kernel);
+    memcpy(kernel->library.name, price->library.name, sizeof kernel->library.name);
+    memcpy(kernel->library.class, price->library.class, sizeof kernel->library.class);
+    kernel->library.efficiency = price->library.name[0] != '\0' ? price->library.efficiency : 1;
+    kernel->library.tile_us = kernel->time_us - price->library.extra_us;
     fill_notes(price, device, request, kernel);
     basis_add_chip(&kernel->basis, &device->chip);
     if (harness != NULL) {
@@ -205,6 +209,7 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
     struct kernel_price_request priced = { .suite = request->suite,
                                            .kernel = request->kernel,
                                            .params = request->params,
+                                           .library = request->no_library ? "none" : NULL,
                                            .cache = cache_of(request->cache),
                                            .exact = request->exact,
                                            .window_requests = request->window_requests };

@@ -191,7 +191,7 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_UNCERTAINTY:
         if (!common->has_intervals) {
-            cli_usage_error(common, "--uncertainty: this command's answers have no intervals (predict, kernel, collective and validate have)");
+            cli_usage_error(common, "--uncertainty: this command's answers have no intervals (predict, kernel, gemm, collective and validate have)");
         }
         common->uncertainty = (uint32_t)cli_integer(common, "--uncertainty", argument, 8, 4096);
         return 0;

@@ -1,7 +1,9 @@
 /* reckon gemm M N K ...: which tile a matrix product takes on a device, what it costs and what the other choices would.
  * Candidates are weighed by the analytical selector (workloads/kernels/gemm_select.h); the chosen one is then run on the
- * event-driven chip model, which gives the time. */
+ * event-driven chip model, which gives its time; what the device's library makes of such a shape (devices/libraries) gives the
+ * answer's. */
 #include "sim/cli/cli.h"
+#include "sim/cli/print_doubts.h"
 #include "workloads/kernels/gemm_select.h"
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { OPTION_DTYPE = 0x3000, OPTION_TRANS, OPTION_BATCH, OPTION_GROUPED, OPTION_ALL, OPTION_ESTIMATE };
+enum { OPTION_DTYPE = 0x3000, OPTION_TRANS, OPTION_BATCH, OPTION_GROUPED, OPTION_ALL, OPTION_ESTIMATE, OPTION_NO_LIBRARY };
 
 #define SIZE_MAX_GEMM (1u << 28)
 #define GROUPS_MAX 256
@@ -28,6 +30,7 @@ static const struct argp_option options[] = {
     { "grouped", OPTION_GROUPED, "M1,M2,...", 0, "rows of each of several products that share N and K; they add up to M", 1 },
     { "all", OPTION_ALL, NULL, 0, "list every candidate", 1 },
     { "estimate", OPTION_ESTIMATE, NULL, 0, "the selector alone, without the event-driven model", 1 },
+    { "no-library", OPTION_NO_LIBRARY, NULL, 0, "the selector's tile itself, not what the vendor's library makes of such a shape", 1 },
     { 0 },
 };
 
@@ -38,7 +41,8 @@ struct arguments {
     uint64_t batch, group_m[GROUPS_MAX];
     size_t group_count;
     int dtype, trans; /* dtype -1: not given */
-    bool all, estimate;
+    bool all, estimate, no_library;
+    char params[GROUPS_MAX * 12 + 128];
 };
 
 struct answer {
@@ -87,6 +91,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_GROUPED: take_groups(arguments, argument); return 0;
     case OPTION_ALL: arguments->all = true; return 0;
     case OPTION_ESTIMATE: arguments->estimate = true; return 0;
+    case OPTION_NO_LIBRARY: arguments->no_library = true; return 0;
     case ARGP_KEY_ARG:
         if (arguments->size_count == 3) {
             cli_usage_error(common, "'%s': a product has three sizes, M N K", argument);
@@ -108,6 +113,9 @@ static void check_arguments(const struct arguments *arguments)
     }
     if (arguments->dtype < 0) {
         cli_usage_error(common, "--dtype is needed: bf16, fp16, tf32, fp32 or fp8");
+    }
+    if (arguments->estimate && common->uncertainty > 0) {
+        cli_usage_error(common, "--uncertainty: the selector alone (--estimate) has no intervals");
     }
     for (size_t i = 0; i < arguments->group_count; i++) {
         sum += arguments->group_m[i];
@@ -179,24 +187,44 @@ static void kernel_params_of(const struct arguments *arguments, char *text, size
              (unsigned long long)arguments->size[2], dtypes[arguments->dtype], trans[arguments->trans]);
 }
 
+static struct reckon_kernel_request request_of(const struct arguments *arguments)
+{
+    return (struct reckon_kernel_request){
+        .suite = "gemm",
+        .kernel = arguments->group_count > 0 ? "grouped" : arguments->batch > 1 ? "bmm" : "mm",
+        .params = arguments->params,
+        .no_library = arguments->no_library,
+        .cache = RECKON_CACHE_CLEAN,
+    };
+}
+
 static enum sim_status answer_one(struct reckon *reckon, const struct reckon_device *device,
                                   const struct arguments *arguments, struct answer *answer, struct sim_error *error)
 {
-    char params[GROUPS_MAX * 12 + 128];
     enum sim_status status = select_tile(arguments, reckon_device_chip(device), answer, error);
     if (status != SIM_OK || arguments->estimate) {
         return status;
     }
-    kernel_params_of(arguments, params, sizeof params);
-    struct reckon_kernel_request request = {
-        .suite = "gemm",
-        .kernel = arguments->group_count > 0 ? "grouped" : arguments->batch > 1 ? "bmm" : "mm",
-        .params = params,
-        .cache = RECKON_CACHE_CLEAN,
-    };
+    struct reckon_kernel_request request = request_of(arguments);
     status = reckon_kernel(reckon, device, &request, &answer->simulated, error);
     if (status == SIM_OK) {
         answer->time_us = answer->simulated->time_us;
+    }
+    return status;
+}
+
+/* With doubt the answer is the median; its parts stay those at the profile's own values. */
+static enum sim_status add_doubts(const struct arguments *arguments, struct reckon *reckon, struct reckon_device *const *devices,
+                                  struct answer *answers, struct reckon_doubts **doubts, struct sim_error *error)
+{
+    struct reckon_kernel_request request = request_of(arguments);
+    enum sim_status status = reckon_kernel_doubts(reckon, devices, arguments->common.device_count, &request,
+                                                  arguments->common.uncertainty, doubts, error);
+    for (size_t i = 0; status == SIM_OK && i < arguments->common.device_count; i++) {
+        const struct reckon_interval *time = &(*doubts)->time[i];
+        answers[i].time_us = time->median;
+        answers[i].simulated->time_us_low = time->low;
+        answers[i].simulated->time_us_high = time->high;
     }
     return status;
 }
@@ -245,6 +273,20 @@ static struct json *candidate_json(const struct gemm_estimate *e, double best_us
     return json;
 }
 
+/* What the device's library makes of the shape; null where no class holds it. */
+static void set_library(struct json *json, const struct answer *answer)
+{
+    if (answer->simulated == NULL || answer->simulated->library.name[0] == '\0') {
+        json_set_null(json, "library");
+        return;
+    }
+    struct json *library = json_new_object();
+    json_set_string(library, "name", answer->simulated->library.name);
+    json_set_string(library, "class", answer->simulated->library.class);
+    json_set_number(library, "efficiency", answer->simulated->library.efficiency);
+    json_set(json, "library", library);
+}
+
 static struct json *answer_json(const struct arguments *arguments, const struct answer *answer)
 {
     static const char *const dtypes[] = { "bf16", "fp16", "tf32", "fp32", "fp8" };
@@ -267,6 +309,12 @@ static struct json *answer_json(const struct arguments *arguments, const struct 
     }
     set_choice(json, best);
     json_set_number(json, "time_us", answer->time_us);
+    if (answer->simulated != NULL) {
+        json_set_number(json, "time_us_low", answer->simulated->time_us_low);
+        json_set_number(json, "time_us_high", answer->simulated->time_us_high);
+        json_set_number(json, "tile_us", answer->simulated->library.tile_us);
+    }
+    set_library(json, answer);
     json_set_string(json, "time_from", answer->simulated != NULL ? "event-driven model" : "selector");
     json_set_number(json, "tflops", flops_of(answer) / answer->time_us * 1e-6);
     json_set_string(json, "limiter", limiter_of(answer));
@@ -283,18 +331,15 @@ static struct json *answer_json(const struct arguments *arguments, const struct 
     return json;
 }
 
-static void print_json(const struct arguments *arguments, const struct answer *answers)
+static void print_json(const struct arguments *arguments, const struct answer *answers, const struct reckon_doubts *doubts)
 {
-    size_t count = arguments->common.device_count;
-    if (count == 1) {
-        cli_print_json(answer_json(arguments, &answers[0]));
-        return;
+    struct json *objects[CLI_DEVICES_MAX];
+    double figure[CLI_DEVICES_MAX];
+    for (size_t i = 0; i < arguments->common.device_count; i++) {
+        objects[i] = answer_json(arguments, &answers[i]);
+        figure[i] = answers[i].time_us;
     }
-    struct json *list = json_new_array();
-    for (size_t i = 0; i < count; i++) {
-        json_append(list, answer_json(arguments, &answers[i]));
-    }
-    cli_print_json(list);
+    cli_print_json(doubts_answers(objects, figure, arguments->common.device_count, doubts));
 }
 
 /* ---- text */
@@ -356,15 +401,22 @@ static void print_answer(const struct answer *answer)
            e->tile.cluster_m, e->tile.cluster_n);
     print_why(answer);
     if (answer->simulated != NULL) {
-        printf("  the event-driven model of this tile says %.4g us, the selector %.4g us (%+.1f%%)\n", answer->time_us, e->us,
-               (e->us / answer->time_us - 1) * 100);
+        double tile_us = answer->simulated->library.tile_us;
+        printf("  the event-driven model of this tile says %.4g us, the selector %.4g us (%+.1f%%)\n", tile_us, e->us,
+               (e->us / tile_us - 1) * 100);
+        if (answer->simulated->library.name[0] != '\0') {
+            printf("  its library, %s, reaches %g of this tile's rate on such shapes (%s): %.4g us; --no-library leaves that out\n",
+                   answer->simulated->library.name, answer->simulated->library.efficiency, answer->simulated->library.class,
+                   answer->simulated->time_us);
+        }
     }
     printf("  %zu candidates in %.0f us; the best:\n", answer->weighed, answer->select_us);
     print_candidates(answer);
 }
 
-static void print_text(const struct arguments *arguments, const struct answer *answers)
+static void print_text(const struct arguments *arguments, const struct answer *answers, const struct reckon_doubts *doubts)
 {
+    const char *names[CLI_DEVICES_MAX];
     static const char *const dtypes[] = { "bf16", "fp16", "tf32", "fp32", "fp8" };
     static const char *const trans[] = { "nt", "nn", "tt", "tn" };
     printf("%llu x %llu x %llu, %s, %s", (unsigned long long)arguments->size[0], (unsigned long long)arguments->size[1],
@@ -379,6 +431,10 @@ static void print_text(const struct arguments *arguments, const struct answer *a
     for (size_t i = 0; i < arguments->common.device_count; i++) {
         puts("");
         print_answer(&answers[i]);
+        names[i] = answers[i].device;
+    }
+    if (doubts != NULL) {
+        print_doubts(doubts, names, "us");
     }
 }
 
@@ -386,22 +442,29 @@ int cmd_gemm(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "M N K", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 } }, .batch = 1, .dtype = -1 };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_intervals = true }, .batch = 1, .dtype = -1 };
+    struct reckon_doubts *doubts = NULL;
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     struct answer answers[CLI_DEVICES_MAX] = { 0 };
     struct sim_error error = { 0 };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     check_arguments(&arguments);
+    kernel_params_of(&arguments, arguments.params, sizeof arguments.params);
     int code = cli_open(&arguments.common, NULL, &reckon, devices);
     for (size_t i = 0; code == 0 && i < arguments.common.device_count; i++) {
         if (answer_one(reckon, devices[i], &arguments, &answers[i], &error) != SIM_OK) {
             code = cli_fail(&arguments.common, &error);
         }
     }
-    if (code == 0) {
-        (arguments.common.json ? print_json : print_text)(&arguments, answers);
+    if (code == 0 && arguments.common.uncertainty > 0 &&
+        add_doubts(&arguments, reckon, devices, answers, &doubts, &error) != SIM_OK) {
+        code = cli_fail(&arguments.common, &error);
     }
+    if (code == 0) {
+        (arguments.common.json ? print_json : print_text)(&arguments, answers, doubts);
+    }
+    reckon_doubts_free(doubts);
     for (size_t i = 0; i < CLI_DEVICES_MAX; i++) {
         reckon_kernel_free(answers[i].simulated);
         free(answers[i].candidates);

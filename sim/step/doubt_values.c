@@ -136,12 +136,13 @@ void doubt_values_collect(struct reckon_device *const *devices, size_t device_co
     free(collecting.ids);
 }
 
-static size_t unknown_of_input(struct doubt_values *values, const char *key)
+/* Of a value added after the collecting: the coordinate of its like on another device, or a new one. */
+static size_t unknown_added(struct doubt_values *values, const struct doubt_value *added)
 {
     for (size_t d = 0; d < values->device_count; d++) {
         for (size_t i = 0; i < values->device[d].count; i++) {
             const struct doubt_value *value = &values->device[d].values[i];
-            if (value->where == DOUBT_INPUT && strcmp(value->key, key) == 0) {
+            if (value->where == added->where && value->efficiency == added->efficiency && strcmp(value->key, added->key) == 0) {
                 return value->unknown;
             }
         }
@@ -149,17 +150,37 @@ static size_t unknown_of_input(struct doubt_values *values, const char *key)
     return values->unknown_count++;
 }
 
+static void add_later(struct doubt_values *values, size_t d, struct doubt_value added)
+{
+    added.unknown = unknown_added(values, &added);
+    size_t at = values->device[d].count++;
+    struct doubt_value *grown = realloc(values->device[d].values, (at + 1) * sizeof *grown);
+    SIM_ASSERT(grown != NULL, "no memory for %zu values", at);
+    values->device[d].values = grown;
+    grown[at] = added;
+}
+
 void doubt_values_add_inputs(struct doubt_values *values, size_t d, const struct reckon_assumed *inputs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct doubt_value input = { .kind = PROFILE_ASSUMED, .where = DOUBT_INPUT, .value = inputs[i].value, .low = inputs[i].low,
-                                     .high = inputs[i].high, .whole = true, .unknown = unknown_of_input(values, inputs[i].key) };
+                                     .high = inputs[i].high, .whole = true };
         snprintf(input.key, sizeof input.key, "%s", inputs[i].key);
-        size_t at = values->device[d].count++;
-        struct doubt_value *grown = realloc(values->device[d].values, (at + 1) * sizeof *grown);
-        SIM_ASSERT(grown != NULL, "no memory for %zu values", at);
-        values->device[d].values = grown;
-        grown[at] = input;
+        add_later(values, d, input);
+    }
+}
+
+void doubt_values_add_library(struct doubt_values *values, size_t d, struct library_profile *library)
+{
+    for (size_t i = 0; library != NULL && i < library->class_count; i++) {
+        struct library_class *class = &library->classes[i];
+        if (!(class->low < class->high)) {
+            continue;
+        }
+        struct doubt_value value = { .kind = class->kind, .where = DOUBT_LIBRARY, .value = class->efficiency, .low = class->low,
+                                     .high = class->high, .efficiency = &class->efficiency };
+        snprintf(value.key, sizeof value.key, "%.15s: %.46s", library->name, class->name);
+        add_later(values, d, value);
     }
 }
 
@@ -200,6 +221,8 @@ void doubt_values_set(const struct doubt_values *values, size_t d, const double 
             *chip_profile_number(&device->chip, value->key, &index) = at;
         } else if (value->where == DOUBT_NODE) {
             *node_profile_number(device->node, value->key) = at;
+        } else if (value->where == DOUBT_LIBRARY) {
+            *value->efficiency = at;
         } else {
             *(double *)((char *)&device->host + value->offset) = at;
         }

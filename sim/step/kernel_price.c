@@ -567,6 +567,10 @@ static void apply_library(const struct kernel_price_machine *machine, const stru
         return;
     }
     double us = part->duration_us / class->efficiency;
+    snprintf(price->library.name, sizeof price->library.name, "%s", library->name);
+    snprintf(price->library.class, sizeof price->library.class, "%s", class->name);
+    price->library.efficiency = class->efficiency;
+    price->library.extra_us = (us - part->duration_us) * plan->launches[0].repeat;
     part->hbm_share *= class->efficiency;
     part->matrix_share *= class->efficiency;
     part->watts = machine->chip->power_idle + (part->watts - machine->chip->power_idle) * class->efficiency;

@@ -35,7 +35,7 @@ struct kernel_price_machine { /* borrowed */
 
 struct kernel_price_request {
     const char *suite, *kernel, *params; /* params: "k=v;k=v", NULL for none */
-    const char *library; /* of matrix products, one of library_profile.tables; NULL: the device's own */
+    const char *library; /* of matrix products, one of library_profile.tables; NULL: the device's own; "none": the selector's tile */
     enum harness_cache cache;
     bool in_step;       /* other kernels ran before: a single launch whose program starts from its own data, as a benchmark that
                            repeats it does, starts from clean caches */
@@ -60,6 +60,10 @@ struct kernel_price {
     double clock_exponent;       /* device_us goes with the core clock^-exponent near the clock it was priced at */
     double doubt;                /* of device_us, relative: the sampling error, and what a window cannot tell (kernel_price.c) */
     double sustained_mhz;        /* clock at which it could go on for ever within power.board_limit */
+    struct {
+        char name[32], class[64]; /* "": the product runs the selector's tile */
+        double efficiency, extra_us; /* of device_us, beyond the selector's tile */
+    } library;
     struct kernel_result result; /* all launches together; gaps are its launch stage */
     bool graph_style, time_is_per_call, value_only;
     enum kernel_value_rule value_rule;

@@ -61,7 +61,21 @@ static enum sim_status class_read(const char *path, const struct json *entry, st
     if (status == SIM_OK && efficiency == NULL) {
         return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: class '%s' has no 'efficiency'", path, json_line(entry), class->name);
     }
-    return status == SIM_OK ? value_row_read(path, efficiency, &efficiency_row, class, kinds, error) : status;
+    struct value_kinds own = { 0 };
+    if (status == SIM_OK) {
+        status = value_row_read(path, efficiency, &efficiency_row, class, &own, error);
+    }
+    class->low = class->high = class->efficiency;
+    if (status == SIM_OK && own.range_count > 0) {
+        class->low = own.range[0].low;
+        class->high = own.range[0].high;
+        class->kind = own.range[0].kind;
+        class->source = own.range[0].source;
+    }
+    for (int k = 0; k < PROFILE_KINDS; k++) {
+        kinds->count[k] += own.count[k];
+    }
+    return status;
 }
 
 static enum sim_status classes_read(const char *path, const struct json *list, struct library_profile *library,
@@ -155,7 +169,7 @@ static bool is_among(char names[16][32], size_t count, const char *name)
     return false;
 }
 
-const struct library_profile *library_set_find(const struct library_set *set, const char *table, const char *device)
+struct library_profile *library_set_find(const struct library_set *set, const char *table, const char *device)
 {
     for (size_t i = 0; set != NULL && i < set->count; i++) {
         struct library_profile *library = &set->libraries[i];

@@ -16,6 +16,9 @@ struct library_class {
     double fill_least, fill_below; /* units that large tiles keep busy, of the rounds they take, 0..1 */
     double multiple;               /* N is no multiple of it; 0: whatever N is */
     double efficiency;             /* of the selector's rate, 0..1 */
+    double low, high;              /* of the efficiency */
+    enum profile_kind kind;
+    uint64_t source; /* hash of its text */
 };
 
 struct library_profile {
@@ -40,7 +43,7 @@ enum sim_status library_set_read(struct library_set *set, struct sim_error *erro
 void library_set_finish(struct library_set *set); /* zeroed memory is allowed */
 
 /* The library of a table's library=, or of a device where `table` is NULL; NULL: none, every product runs the selector's tile. */
-const struct library_profile *library_set_find(const struct library_set *set, const char *table, const char *device);
+struct library_profile *library_set_find(const struct library_set *set, const char *table, const char *device);
 
 /* The class that a product falls in on a chip of `units`; NULL: as good as the selector's. */
 const struct library_class *library_class_of(const struct library_profile *library, double units,

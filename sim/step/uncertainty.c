@@ -303,7 +303,7 @@ static enum sim_status take_outcomes(const struct sampling *sampling, struct rec
 static enum sim_status kernel_time(const struct sampling *sampling, const struct reckon_kernel_request *request, double *time_us,
                                    struct sim_error *error)
 {
-    struct reckon alone = { .options = sampling->reckon->options, .memo = price_memo_create() };
+    struct reckon alone = { .options = sampling->reckon->options, .memo = price_memo_create(), .libraries = sampling->reckon->libraries };
     struct reckon_kernel *kernel = NULL;
     alone.options.jobs = 1;
     alone.options.progress = NULL;
@@ -474,7 +474,7 @@ static void play_sample(void *context, size_t sample)
 {
     struct sampling *sampling = context;
     struct outcome *outcome = &sampling->outcomes[sample];
-    struct reckon alone = { .options = sampling->reckon->options, .memo = price_memo_create() };
+    struct reckon alone = { .options = sampling->reckon->options, .memo = price_memo_create(), .libraries = sampling->reckon->libraries };
     struct reckon_prediction *prediction = NULL;
     struct sim_error error = { 0 };
     alone.options.jobs = 1;
@@ -578,6 +578,9 @@ static enum sim_status run(struct reckon *reckon, struct reckon_device *const *d
         return status;
     }
     doubt_values_collect(devices, device_count, kernel != NULL, kernel != NULL ? DOUBT_MODEL_KERNEL : DOUBT_MODEL_STEP, &values);
+    for (size_t d = 0; d < device_count && (kernel == NULL || !kernel->no_library); d++) {
+        doubt_values_add_library(&values, d, library_set_find(&reckon->libraries, NULL, devices[d]->chip.name));
+    }
     if (kernel != NULL) {
         status = add_inputs(reckon, devices, kernel, &values, error);
     }

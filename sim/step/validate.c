@@ -302,7 +302,7 @@ static void run_overlap(struct validation_build *build, const struct row_task *t
 static enum sim_status step_of_traces(struct validation_build *build, const char *pattern, double *step_ms,
                                       struct sim_error *error)
 {
-    struct reckon alone = { .options = build->reckon->options, .memo = price_memo_create() };
+    struct reckon alone = { .options = build->reckon->options, .memo = price_memo_create(), .libraries = build->reckon->libraries };
     struct graph *graph = NULL;
     struct reckon_prediction *prediction = NULL;
     glob_t found = { 0 };
@@ -329,7 +329,7 @@ static enum sim_status step_of_traces(struct validation_build *build, const char
 static enum sim_status step_of_model(struct validation_build *build, const struct row_task *task, double *predicted,
                                      struct sim_error *error)
 {
-    struct reckon alone = { .options = build->reckon->options, .memo = price_memo_create() };
+    struct reckon alone = { .options = build->reckon->options, .memo = price_memo_create(), .libraries = build->reckon->libraries };
     struct graph *graph = NULL;
     struct reckon_prediction *prediction = NULL;
     alone.options.jobs = 1;

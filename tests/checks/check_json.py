@@ -25,6 +25,7 @@ COMMANDS = [
     "kernel gather/random_rows row_bytes=256 table_mb=64 n=65536 --device h200,mi350x --json",
     "atomics scatter/histogram n=10000 --over addresses=1:1000:3 --device mi350x,b200 --fix privatise --json",
     "gemm 8192 3456 512 --dtype tf32 --device mi350x,b200 --json",
+    "gemm 512 512 512 --dtype bf16 --device h200,b200 --uncertainty 8 --json",
     "gemm 300 64 128 --dtype bf16 --grouped 100,200 --all --estimate --device h200 --json",
     "predict {trace} --device mi350x,b200,h200 --force --json",
     "predict tests/fixtures/models/tiny.json --device h200 --json",

@@ -362,6 +362,38 @@ Test(cli, gemm_explains_its_choice_on_every_device)
     json_destroy(list);
 }
 
+/* On the H200 cuBLAS has a class for this shape, which slows the workgroups' time but not the launch path before it: the answer
+ * lies between the tile's time and that over the efficiency. Without the library it is the tile's. */
+Test(cli, gemm_says_what_the_library_makes_of_the_shape)
+{
+    struct json *answer = run_json("gemm 1024 1024 1024 --dtype bf16 --device h200 --json");
+    const struct json *library = json_get(answer, "library");
+    double time_us = number_at(answer, "time_us"), tile_us = number_at(answer, "tile_us");
+    cr_assert(eq(int, json_kind_of(library), JSON_OBJECT));
+    cr_expect(strcmp(json_string(json_get(library, "name")), "cublas") == 0);
+    cr_expect(gt(dbl, time_us, tile_us));
+    cr_expect(lt(dbl, time_us, tile_us / number_at(library, "efficiency")));
+    json_destroy(answer);
+    answer = run_json("gemm 1024 1024 1024 --dtype bf16 --device h200 --no-library --json");
+    cr_expect(eq(int, json_kind_of(json_get(answer, "library")), JSON_NULL));
+    cr_expect(eq(dbl, number_at(answer, "time_us"), tile_us));
+    json_destroy(answer);
+}
+
+/* The answer of a sampled product is its median, inside its interval; kernel gemm/mm draws the same samples. */
+Test(cli, gemm_has_intervals)
+{
+    struct json *answer = run_json("gemm 512 512 512 --dtype bf16 --device h200 --uncertainty 8 --json");
+    struct json *kernel = run_json("kernel gemm/mm M=512 N=512 K=512 dtype=bf16 trans=nt --cache clean --device h200 --uncertainty 8 --json");
+    cr_expect(eq(dbl, number_at(json_get(answer, "uncertainty"), "samples"), 8));
+    cr_expect(le(dbl, number_at(answer, "time_us_low"), number_at(answer, "time_us")));
+    cr_expect(ge(dbl, number_at(answer, "time_us_high"), number_at(answer, "time_us")));
+    cr_expect(lt(dbl, number_at(answer, "time_us_low"), number_at(answer, "time_us_high")));
+    cr_expect(eq(dbl, number_at(answer, "time_us"), number_at(kernel, "time_us")));
+    json_destroy(answer);
+    json_destroy(kernel);
+}
+
 /* Rows of 13 elements take lanes' copies through registers. */
 Test(cli, gemm_takes_odd_sizes)
 {
@@ -377,5 +409,7 @@ Test(cli, gemm_refuses_what_is_no_product)
     expect_refused("gemm 64 64 --dtype bf16 --device h200", 1, "three sizes");
     expect_refused("gemm 64 64 64 --device h200", 1, "--dtype is needed");
     expect_refused("gemm 64 64 64 --dtype int4 --device h200", 1, "bf16, fp16, tf32, fp32, fp8");
+    expect_refused("gemm 64 64 64 --dtype bf16 --estimate --uncertainty 8 --device h200", 1, "has no intervals");
+    expect_refused("gemm 64 -64 64 --dtype bf16 --device h200", 1, "");
     expect_refused("gemm 64 64 64 --dtype bf16 --grouped 32,16 --device h200", 1, "add up to 48");
 }

@@ -65,6 +65,21 @@ Test(library, a_class_holds_by_dtype_order_side_depth_and_multiple)
     cr_expect(library_class_of(&library, 256, &p) == NULL);
 }
 
+/* What intervals draw from: the range of each class's efficiency, by itself. */
+Test(library, a_class_keeps_the_range_of_its_efficiency)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, read_text("{\"name\": \"a\", " EFFICIENCY("0.2") "}, {\"name\": \"b\", " EFFICIENCY("0.3") "}", &library, &error),
+                 SIM_OK), "%s", error.text);
+    for (int i = 0; i < 2; i++) {
+        cr_expect(eq(dbl, library.classes[i].low, 0.1));
+        cr_expect(eq(dbl, library.classes[i].high, 1));
+        cr_expect(eq(int, library.classes[i].kind, PROFILE_FITTED));
+    }
+    cr_expect(eq(sz, library.kinds.count[PROFILE_FITTED], 2));
+}
+
 Test(library, a_table_names_its_library_and_a_device_has_one_of_its_own)
 {
     struct library_profile library;
