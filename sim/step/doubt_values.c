@@ -170,11 +170,11 @@ void doubt_values_add_inputs(struct doubt_values *values, size_t d, const struct
     }
 }
 
-void doubt_values_add_library(struct doubt_values *values, size_t d, struct library_profile *library)
+void doubt_values_add_library(struct doubt_values *values, size_t d, struct library_profile *library, const char *class_name)
 {
     for (size_t i = 0; library != NULL && i < library->class_count; i++) {
         struct library_class *class = &library->classes[i];
-        if (!(class->low < class->high)) {
+        if (!(class->low < class->high) || (class_name != NULL && strcmp(class->name, class_name) != 0)) {
             continue;
         }
         struct doubt_value value = { .kind = class->kind, .where = DOUBT_LIBRARY, .value = class->efficiency, .low = class->low,

@@ -38,8 +38,8 @@ void doubt_values_collect(struct reckon_device *const *devices, size_t device_co
 /* Also what the answer of device `d` assumes of its own parameters; the same parameter on two devices is one unknown. After the
  * collecting, before the points are drawn. */
 void doubt_values_add_inputs(struct doubt_values *values, size_t d, const struct reckon_assumed *inputs, size_t count);
-/* Also the efficiencies of the classes of its library, NULL: none. The same library on two devices is the same unknowns. */
-void doubt_values_add_library(struct doubt_values *values, size_t d, struct library_profile *library);
+/* Also the efficiency of a class of its library (NULL: of all classes). The same class on two devices is one unknown. */
+void doubt_values_add_library(struct doubt_values *values, size_t d, struct library_profile *library, const char *class_name);
 void doubt_values_finish(struct doubt_values *values); /* zeroed memory is allowed */
 
 /* Set device `d` to a sample, coordinates[unknown_count] in (0, 1): half of them below the profile's value, half above; over

@@ -549,7 +549,8 @@ static enum sim_status sample_steps(struct sampling *sampling, struct reckon_int
     return status;
 }
 
-/* What the kernel assumes of its own parameters on each device: its plan says, which the memo has if it was asked before. */
+/* What the kernel assumes of its own parameters on each device, and the class of its library that it falls in: its plan says,
+ * which the memo has if it was asked before. */
 static enum sim_status add_inputs(struct reckon *reckon, struct reckon_device *const *devices, const struct reckon_kernel_request *request,
                                   struct doubt_values *values, struct sim_error *error)
 {
@@ -559,6 +560,9 @@ static enum sim_status add_inputs(struct reckon *reckon, struct reckon_device *c
         status = reckon_kernel(reckon, devices[d], request, &kernel, error);
         if (status == SIM_OK) {
             doubt_values_add_inputs(values, d, kernel->inputs, kernel->input_count);
+        }
+        if (status == SIM_OK && kernel->library.name[0] != '\0') {
+            doubt_values_add_library(values, d, library_set_find(&reckon->libraries, NULL, devices[d]->chip.name), kernel->library.class);
         }
         reckon_kernel_free(kernel);
     }
@@ -578,8 +582,8 @@ static enum sim_status run(struct reckon *reckon, struct reckon_device *const *d
         return status;
     }
     doubt_values_collect(devices, device_count, kernel != NULL, kernel != NULL ? DOUBT_MODEL_KERNEL : DOUBT_MODEL_STEP, &values);
-    for (size_t d = 0; d < device_count && (kernel == NULL || !kernel->no_library); d++) {
-        doubt_values_add_library(&values, d, library_set_find(&reckon->libraries, NULL, devices[d]->chip.name));
+    for (size_t d = 0; kernel == NULL && d < device_count; d++) {
+        doubt_values_add_library(&values, d, library_set_find(&reckon->libraries, NULL, devices[d]->chip.name), NULL);
     }
     if (kernel != NULL) {
         status = add_inputs(reckon, devices, kernel, &values, error);

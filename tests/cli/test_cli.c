@@ -390,6 +390,10 @@ Test(cli, gemm_has_intervals)
     cr_expect(ge(dbl, number_at(answer, "time_us_high"), number_at(answer, "time_us")));
     cr_expect(lt(dbl, number_at(answer, "time_us_low"), number_at(answer, "time_us_high")));
     cr_expect(eq(dbl, number_at(answer, "time_us"), number_at(kernel, "time_us")));
+    json_destroy(kernel);
+    kernel = run_json("gemm 512 512 512 --dtype bf16 --device h200 --no-library --uncertainty 8 --json");
+    cr_expect(eq(dbl, number_at(json_get(answer, "uncertainty"), "values"), number_at(json_get(kernel, "uncertainty"), "values") + 1),
+              "the class's efficiency is one unknown");
     json_destroy(answer);
     json_destroy(kernel);
 }
