@@ -5,13 +5,14 @@ TRACE = tests/fixtures/traces/dlrm_dcnv2_w1_r0.kineto.json.gz
 LONG = ^test_(reference|stack|steps|calibrate|cli)$$
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: help demo test build bench accuracy examples schemas format format-check lint check-deep coverage fuzz package install clean
+.PHONY: help demo test build bench selection accuracy examples schemas format format-check lint check-deep coverage fuzz package install clean
 
 help:
 	@echo 'make demo        predict a recorded DLRM step on MI350X, B200 and H200'
 	@echo 'make test        every test, then the same tests under AddressSanitizer and UBSan'
 	@echo 'make build       build/reckon alone'
 	@echo 'make bench       speed of the simulator itself'
+	@echo 'make selection   the chosen tiles of SHAPES (default 200) handed products against their best candidates'
 	@echo 'make examples    the committed example reports in reports/examples, anew'
 	@echo 'make accuracy    predictions against the H200 measurements in calib/data, per suite'
 	@echo 'make lint        clang warnings as errors, then clang-tidy'
@@ -45,6 +46,13 @@ test:
 
 bench: build
 	cmake --build --preset release --target bench -j $(JOBS)
+
+# Half of the shapes on the H200, of its own table, half on the MI350X, of the MI355X's.
+SHAPES ?= 200
+selection: build
+	cmake --build --preset release --target check_gemm_choice -j $(JOBS)
+	build/tests/kernels_dense/check_gemm_choice h200 calib/data/h200/gemm.csv $$(($(SHAPES) / 2)) 4 0.07
+	build/tests/kernels_dense/check_gemm_choice mi350x calib/data/published/mi355x/gemm.csv $$(($(SHAPES) / 2)) 4 0.07
 
 accuracy: build
 	build/reckon calibrate --accuracy calib/data/h200 --base h200 --fit calib/fits/h200.json -o reports/accuracy.md --html reports/accuracy.html \

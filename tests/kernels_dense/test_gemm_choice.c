@@ -4,8 +4,7 @@
 #include <criterion/new/assert.h>
 #include <math.h>
 #include <stdio.h>
-#include "sim/chiplet/chip.h"
-#include "workloads/kernels/gemm_internal.h"
+#include "tests/kernels_dense/gemm_choice.h"
 
 #define CANDIDATES 4
 
@@ -19,20 +18,6 @@ static const struct shape shapes[] = {
 };
 #define SHAPES (sizeof shapes / sizeof shapes[0])
 
-static double simulated_us(const struct chip_profile *chip, const struct gemm_machine *machine,
-                           const struct gemm_problem *problem, const struct gemm_tile *tile)
-{
-    struct gemm_launch launch = { .problem = *problem, .tile = *tile };
-    struct wave_program *program = gemm_program_create(machine, &launch);
-    struct chip_options options = { .seed = 1, .core_mhz = chip->clock_core_max };
-    struct kernel_result result;
-    struct sim_error error = { 0 };
-    program->initial_cache = WAVE_CACHE_STATE_CLEAN;
-    cr_assert(eq(int, chip_run(chip, program, &options, &result, &error), SIM_OK), "%s", error.text);
-    program->destroy(program);
-    return result.duration_us;
-}
-
 /* Means over the shapes: of the chosen tile's time over the best candidate's, and of |log| of estimate over model. */
 static void compare(const char *device, double *loss, double *apart)
 {
@@ -45,23 +30,12 @@ static void compare(const char *device, double *loss, double *apart)
     gemm_machine_of_chip(&chip, &machine);
     *loss = *apart = 0;
     for (size_t i = 0; i < SHAPES; i++) {
-        const struct gemm_tile none = { 0 };
         struct gemm_problem problem;
-        struct gemm_estimate list[CANDIDATES];
-        double least = INFINITY, chosen = 0;
         gemm_problem_init(&machine, shapes[i].m, shapes[i].n, shapes[i].k, 1, shapes[i].dtype, GEMM_NT, 0, GEMM_AUTO,
                           GEMM_REGISTER_RATE, &problem);
-        gemm_select(&machine, &problem, &none, list, CANDIDATES);
-        for (int c = 0; c < CANDIDATES; c++) {
-            /* the launch that adds up split parts is the same to all that have one: the selector's figure for it */
-            double us = simulated_us(&chip, &machine, &problem, &list[c].tile) +
-                        (machine.split_in_kernel || list[c].tile.stream_k ? 0 : list[c].reduction_us);
-            least = fmin(least, us);
-            chosen = c == 0 ? us : chosen;
-        }
-        double estimate = list[0].us - chip.launch_latency;
-        *loss += (chosen / least - 1) / SHAPES;
-        *apart += fabs(log(estimate / chosen)) / SHAPES;
+        struct choice choice = choice_of(&chip, &machine, &problem, CANDIDATES);
+        *loss += (choice.chosen_us / choice.least_us - 1) / SHAPES;
+        *apart += fabs(log(choice.estimate_us / choice.chosen_us)) / SHAPES;
     }
     chip_profile_finish(&chip);
 }
