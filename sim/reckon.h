@@ -154,6 +154,8 @@ struct reckon_predict_request {
     uint64_t window_requests; /* line requests of a kernel simulated before extrapolating; 0: 100,000, and five times that for
                                  kernels whose sampling error weighs in the step */
     bool timeline;          /* the answer holds the steady step played out: reckon_prediction.timeline */
+    double sample_work;     /* of reckon_predict_doubts: line requests and wave operations that its samples may simulate, a device;
+                               0: 2.5e8, about a minute or two of one core. One kernel is simulated anew all the same */
 };
 
 /* ---- a predicted step as it runs: one step of the steady state, times relative to its first device work */

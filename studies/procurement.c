@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define HOURS_PER_YEAR 8760.0
+#define SAMPLE_WORK 2e8 /* line requests and wave operations of all samples of all models on all offers: one or two minutes of a core */
 #define HEADROOM_DOUBLINGS 7
 #define HEADROOM_HALVINGS 4
 
@@ -39,7 +40,7 @@ static enum sim_status predict_job(struct reckon *reckon, struct procurement *pl
 {
     struct procurement_job *job = &plan->jobs[m][o][c];
     struct reckon_model_request request = request_of(&plan->models[m], plan->models[m].counts[c]);
-    struct reckon_predict_request ask = { .model = &request };
+    struct reckon_predict_request ask = { .model = &request, .window_requests = plan->window_requests };
     struct reckon_prediction *prediction = NULL;
     struct graph *graph = NULL;
     struct sim_error own = { 0 };
@@ -83,23 +84,19 @@ static enum sim_status sample_model(struct reckon *reckon, struct procurement *p
         return SIM_OK;
     }
     struct reckon_model_request request = request_of(&plan->models[m], plan->models[m].counts[c]);
-    struct reckon_predict_request ask = { .model = &request };
+    struct reckon_predict_request ask = { .model = &request, .window_requests = plan->window_requests,
+                                          .sample_work = SAMPLE_WORK / (double)(plan->model_count * plan->offer_count) };
     struct reckon_doubts *doubts = NULL;
     struct graph *graph = NULL;
     enum sim_status status = reckon_graph_describe(reckon, &request, &graph, error);
     if (status == SIM_OK) {
         ask.graph = graph;
-        for (size_t i = 0; status == SIM_OK && i < count; i++) { /* its prices must be in the session */
-            struct reckon_prediction *prediction = NULL;
-            status = reckon_predict(reckon, devices[i], &ask, &prediction, error);
-            reckon_prediction_free(prediction);
-        }
-    }
-    if (status == SIM_OK) {
         status = reckon_predict_doubts(reckon, devices, count, &ask, plan->samples, &doubts, error);
     }
     for (size_t i = 0; status == SIM_OK && i < count; i++) {
         const struct reckon_interval *time = &doubts->time[i];
+        plan->anew_least = fmin(plan->anew_least, time->anew);
+        plan->anew_most = fmax(plan->anew_most, time->anew);
         for (size_t k = 0; k < plan->models[m].count_count; k++) {
             struct procurement_job *job = &plan->jobs[m][offers[i]][k];
             job->rate_samples = malloc(plan->samples * sizeof(double));

@@ -11,6 +11,9 @@ struct procurement; /* opaque */
 enum sim_status procurement_read(const char *path, struct procurement **out, struct sim_error *error);
 void procurement_free(struct procurement *plan); /* NULL is allowed */
 
+/* Instead of the demand's "samples", before procurement_solve: 8 and more. */
+void procurement_set_samples(struct procurement *plan, uint32_t samples);
+
 /* Price every model on every offer and find the mix. Errors: as reckon_predict; SIM_UNSUPPORTED when no mix meets the demand:
  * names the model that no offer can run, or the limit and the least that would be needed. O(models x offers x GPU counts) predictions. */
 enum sim_status procurement_solve(struct reckon *reckon, struct procurement *plan, struct sim_error *error);

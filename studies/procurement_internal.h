@@ -90,7 +90,9 @@ struct procurement {
         check_interval, check_share, spare_share;
     struct procurement_limits limits;
     uint32_t samples;
+    uint64_t window_requests; /* as reckon_predict_request's */
     /* answers */
+    double anew_least, anew_most; /* over models and offers: share of a step's kernel time that each sample simulates anew */
     struct procurement_job jobs[PLAN_MODELS_MAX][PLAN_OFFERS_MAX][PLAN_COUNTS_MAX];
     size_t chosen[PLAN_MODELS_MAX][PLAN_OFFERS_MAX]; /* index of the GPU count taken, or SIZE_MAX */
     struct procurement_mix mix, alone[PLAN_OFFERS_MAX];     /* the answer, and each offer by itself */

@@ -220,6 +220,7 @@ static void note(struct json *notes, const char *text)
 static struct json *notes_json(const struct procurement *plan)
 {
     struct json *notes = json_new_array();
+    char text[240];
     if (plan->example_prices) {
         note(notes, "prices are examples, of no vendor and no quote: put your own in");
     }
@@ -231,6 +232,15 @@ static struct json *notes_json(const struct procurement *plan)
     note(notes, "a model with examples and days is trained again without pause by one job; others by as many jobs side by side as it takes");
     note(notes, "mean power is that of the predicted step on every GPU in use, beside what node_kw leaves over its boards; idle boards of spare nodes draw none");
     note(notes, "a checkpoint is every GPU's parameters, optimiser state and tables; the interval is Daly's (Young's with higher terms)");
+    if (plan->samples > 0) {
+        snprintf(text, sizeof text, "in each of the %u samples kernels of %.0f to %.0f%% of a step's kernel time are simulated anew, the others follow those of "
+                 "their limiter", plan->samples, plan->anew_least * 100, plan->anew_most * 100);
+        note(notes, text);
+    }
+    if (plan->window_requests > 0) {
+        snprintf(text, sizeof text, "kernels are simulated for %llu line requests and extrapolated, as the demand asks", (unsigned long long)plan->window_requests);
+        note(notes, text);
+    }
     note(notes, plan->samples > 0 ? "intervals hold 80% of the samples of what nobody measured, and the model's own error; prices do not vary in them"
                                   : "no samples were asked for (\"samples\" in the demand): speeds are at the profiles' own values");
     if (plan->mix.cut) {

@@ -316,7 +316,7 @@ static void read_site(struct reader *reader, const struct json *root)
 
 static void read_head(struct reader *reader, const struct json *root)
 {
-    static const char *const keys[] = { "schema", "name", "note", "currency", "example_prices", "years", "samples", "models", "offers",
+    static const char *const keys[] = { "schema", "name", "note", "currency", "example_prices", "years", "samples", "window_requests", "models", "offers",
                                         "site", "reliability", "constraints", NULL };
     struct procurement *plan = reader->plan;
     const struct json *schema = json_kind_of(root) == JSON_OBJECT ? json_get(root, "schema") : NULL;
@@ -332,7 +332,7 @@ static void read_head(struct reader *reader, const struct json *root)
     take_text(reader, root, "note", "a demand", false, plan->note, sizeof plan->note);
     take_text(reader, root, "currency", "a demand", true, plan->currency, sizeof plan->currency);
     plan->years = take_value(reader, root, "years", "demand", 0.1, PLAN_YEARS_MAX, true);
-    const struct json *samples = json_get(root, "samples"), *example = json_get(root, "example_prices");
+    const struct json *samples = json_get(root, "samples"), *window = json_get(root, "window_requests"), *example = json_get(root, "example_prices");
     if (samples != NULL) {
         double count = json_kind_of(samples) == JSON_NUMBER ? json_number(samples) : -1;
         if (!(count == 0 || (count >= 8 && count <= 4096)) || count != floor(count)) {
@@ -340,6 +340,14 @@ static void read_head(struct reader *reader, const struct json *root)
             return;
         }
         plan->samples = (uint32_t)count;
+    }
+    if (window != NULL) {
+        double requests = json_kind_of(window) == JSON_NUMBER ? json_number(window) : -1;
+        if (!(requests >= 1000 && requests <= 1e9) || requests != floor(requests)) {
+            refuse(reader, window, "\"window_requests\" must be a whole number of 1000 to 1e9: line requests of a kernel simulated before extrapolating");
+            return;
+        }
+        plan->window_requests = (uint64_t)requests;
     }
     if (example != NULL && json_kind_of(example) != JSON_BOOL) {
         refuse(reader, example, "\"example_prices\" must be true or false");
@@ -397,8 +405,14 @@ enum sim_status procurement_read(const char *path, struct procurement **out, str
         plan->rate_factor[o] = 1;
     }
     plan->sample = -1;
+    plan->anew_least = 1;
     *out = plan;
     return SIM_OK;
+}
+
+void procurement_set_samples(struct procurement *plan, uint32_t samples)
+{
+    plan->samples = samples;
 }
 
 double procurement_number(const struct procurement *plan, int index, double otherwise)

@@ -14,7 +14,8 @@
 
 enum { OPTION_JSON = 0x1000, OPTION_JOBS, OPTION_SEED, OPTION_QUIET, OPTION_ENGINE, OPTION_CHIP_ENGINE, OPTION_UNCERTAINTY, OPTION_HTML };
 
-static const struct argp_option options[] = {
+/* Not const: what a command refuses is hidden from its help before that is printed. */
+static struct argp_option options[] = {
     { "device", 'd', "D[,D2...]", 0, "devices by name (reckon devices lists them) or profile file", 90 },
     { "json", OPTION_JSON, NULL, 0, "JSON on standard output; an array when several devices are named", 90 },
     { "html", OPTION_HTML, "F", 0, "write the answer as a page: one file that needs nothing else", 90 },
@@ -164,21 +165,44 @@ static void split_devices(struct cli_common *common, const char *list)
     }
 }
 
+/* Does the command take the option? `why` says why not. */
+static bool takes(const struct cli_common *common, int key, const char **why)
+{
+    switch (key) {
+    case 'd': *why = common->names_devices; return *why == NULL;
+    case OPTION_HTML: *why = "this command's answers have no page"; return common->has_html;
+    case OPTION_UNCERTAINTY: *why = "this command's answers have no intervals (predict, kernel, gemm, collective, validate and plan have)"; return common->has_intervals;
+    case OPTION_JOBS:
+    case OPTION_SEED:
+    case OPTION_ENGINE:
+    case OPTION_CHIP_ENGINE: *why = "this command simulates nothing"; return !common->simulates_nothing;
+    default: return true;
+    }
+}
+
+static const char *name_of(int key)
+{
+    size_t i = 0;
+    while (options[i].key != key) {
+        i++;
+    }
+    return options[i].name;
+}
+
 static error_t parse_common(int key, char *argument, struct argp_state *state)
 {
     static const char *const engines[] = { "fluid", "simgrid" }, *const chip_engines[] = { "fast",
                                                                                            "reference" };
     struct cli_common *common = state->input;
+    const char *why = NULL;
+    if (!takes(common, key, &why)) {
+        cli_usage_error(common, "--%s%s%s: %s", name_of(key), argument != NULL ? " " : "", argument != NULL ? argument : "", why);
+    }
     switch (key) {
     case 'd': split_devices(common, argument); return 0;
     case OPTION_JSON: common->json = true; return 0;
     case OPTION_QUIET: common->quiet = true; return 0;
-    case OPTION_HTML:
-        if (!common->has_html) {
-            cli_usage_error(common, "--html: this command's answers have no page");
-        }
-        common->html = cli_output(common, "--html", argument);
-        return 0;
+    case OPTION_HTML: common->html = cli_output(common, "--html", argument); return 0;
     case OPTION_JOBS:
         common->options.jobs = (uint32_t)cli_integer(common, "--jobs", argument, 1, 1024);
         return 0;
@@ -190,9 +214,6 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
         common->options.chip_reference = cli_choice(common, "--chip-engine", argument, chip_engines, 2) == 1;
         return 0;
     case OPTION_UNCERTAINTY:
-        if (!common->has_intervals) {
-            cli_usage_error(common, "--uncertainty: this command's answers have no intervals (predict, kernel, gemm, collective and validate have)");
-        }
         common->uncertainty = (uint32_t)cli_integer(common, "--uncertainty", argument, 8, 4096);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -258,7 +279,11 @@ static const char *culprit(const struct argp *argp, int argc, char **argv)
 /* argp's own messages take two lines; one is the contract. Told to be silent, argp is silent about help too. */
 void cli_parse(const struct argp *argp, int argc, char **argv, struct cli_common *common, void *input)
 {
+    const char *why = NULL;
     keep_line(common, argc, argv);
+    for (struct argp_option *option = options; option->name != NULL; option++) {
+        option->flags |= takes(common, option->key, &why) ? 0 : OPTION_HIDDEN;
+    }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0) {
             argp_help(argp, stdout, strcmp(argv[i], "--usage") == 0 ? ARGP_HELP_USAGE : ARGP_HELP_STD_HELP,

@@ -31,6 +31,8 @@ struct cli_common {
     bool json, quiet;
     bool has_intervals;   /* the command takes --uncertainty */
     bool has_html;        /* the command takes --html */
+    bool simulates_nothing;    /* it takes no --jobs, --seed, --engine, --chip-engine */
+    const char *names_devices; /* why it takes no --device, as "the answers name their devices"; NULL: it takes one */
     const char *html;     /* file of the page; NULL: none */
     char line[1024];      /* the command as typed, for pages */
     uint32_t uncertainty; /* samples; 0: none */

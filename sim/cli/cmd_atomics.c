@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_OVER = 0x2000, OPTION_FIX, OPTION_SVG, OPTION_LATER };
+enum { OPTION_OVER = 0x2000, OPTION_FIX, OPTION_SVG };
 
 #define POINTS_DEFAULT 5
 #define PARAMS_CAPACITY 512
@@ -25,7 +25,6 @@ static const struct argp_option options[] = {
     { "fix", OPTION_FIX, "F[+F]", 0,
       "a curve more, with this fix; repeatable (reckon kernel --list names them)", 1 },
     { "svg", OPTION_SVG, "FILE", 0, "the curves as a picture", 1 },
-    { "uncertainty", OPTION_LATER, "N", OPTION_HIDDEN, "", 1 },
     { 0 },
 };
 
@@ -90,9 +89,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         }
         answer->fixes[answer->curve_count++] = argument;
         return 0;
-    case OPTION_LATER:
-        fprintf(stderr, "%s: --uncertainty is not there yet\n", arguments->common.command);
-        exit(2);
     case ARGP_KEY_ARG: take_word(arguments, argument); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }

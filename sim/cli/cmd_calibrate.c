@@ -331,9 +331,6 @@ static int run_accuracy(struct arguments *arguments, struct reckon *reckon, stru
 static void check_arguments(const struct arguments *arguments)
 {
     const struct cli_common *common = &arguments->common;
-    if (common->device_count > 0) {
-        cli_usage_error(common, "--device: the device is named by --base here");
-    }
     if (arguments->base == NULL) {
         cli_usage_error(common, "--base is needed: the device profile to start from");
     }
@@ -364,7 +361,7 @@ int cmd_calibrate(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "[DIR|CSV...]", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true } };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true, .names_devices = "the device is named by --base here" } };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     arguments.from = calloc((size_t)argc + 1, sizeof(char *));

@@ -188,10 +188,6 @@ static void check_arguments(struct arguments *arguments)
     if ((arguments->node == NULL) == (arguments->platform == NULL)) {
         cli_usage_error(common, "--node N is needed, as in: --node b200x8 (or --platform FILE, not both)");
     }
-    if (common->device_count > 0) {
-        cli_usage_error(common, "--device '%s': a collective runs on a node, give --node alone",
-                        common->devices[0]);
-    }
     bool needs_node = arguments->svg != NULL || arguments->export_path != NULL || arguments->fix_count > 0 ||
                       arguments->set_count > 0 || arguments->harness != NULL || arguments->nodes > 1;
     if (arguments->platform != NULL && needs_node) {
@@ -607,7 +603,8 @@ static enum sim_status answer_platform(struct arguments *arguments, struct colle
 
 int cmd_collective(int argc, char **argv)
 {
-    struct arguments arguments = { .common = { .command = "reckon collective", .has_intervals = true, .has_html = true }, .nodes = 1 };
+    struct arguments arguments = { .common = { .command = "reckon collective", .has_intervals = true, .has_html = true,
+                                                .names_devices = "a collective runs on a node, give --node alone" }, .nodes = 1 };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     check_arguments(&arguments);
     struct node_profile *node = NULL;

@@ -135,15 +135,13 @@ int cmd_compare(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "A.json B.json", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true } };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true,
+                                                .simulates_nothing = true, .names_devices = "the answers name their devices" } };
     struct json *a = NULL, *b = NULL, *document = NULL;
     struct sim_error error = { 0 };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     if (arguments.path_count != 2) {
         cli_usage_error(&arguments.common, "two files of answers are needed (--json writes them)");
-    }
-    if (arguments.common.device_count > 0) {
-        cli_usage_error(&arguments.common, "--device '%s': the answers name their devices", arguments.common.devices[0]);
     }
     enum sim_status status = json_read_file(arguments.paths[0], &a, &error);
     if (status == SIM_OK) {

@@ -144,6 +144,9 @@ static int solve(struct arguments *arguments, struct procurement *plan)
     struct reckon *reckon = NULL;
     struct sim_error error = { 0 };
     cli_progress(&arguments->common);
+    if (arguments->common.uncertainty > 0) {
+        procurement_set_samples(plan, arguments->common.uncertainty);
+    }
     enum sim_status status = reckon_create(&arguments->common.options, &reckon, &error);
     if (status == SIM_OK) {
         status = procurement_solve(reckon, plan, &error);
@@ -174,15 +177,13 @@ int cmd_plan(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { NULL, parse, "DEMAND.json", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true } };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_intervals = true, .has_html = true,
+                                                .names_devices = "the demand's offers name the devices" } };
     struct procurement *plan = NULL;
     struct sim_error error = { 0 };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     if (arguments.path == NULL) {
         cli_usage_error(&arguments.common, "a demand is needed (docs/schemas/demand.schema.json)");
-    }
-    if (arguments.common.device_count > 0) {
-        cli_usage_error(&arguments.common, "--device: the demand's offers name the devices");
     }
     int code = procurement_read(arguments.path, &plan, &error) == SIM_OK ? solve(&arguments, plan) : cli_fail(&arguments.common, &error);
     procurement_free(plan);

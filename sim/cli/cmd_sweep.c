@@ -339,16 +339,13 @@ int cmd_sweep(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "STUDY.json", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true }, .top = FRONT_SHOWN };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true, .names_devices = "the study names its devices" }, .top = FRONT_SHOWN };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     if (arguments.study == NULL) {
         cli_usage_error(&arguments.common, "a study is needed (docs/studies.md)");
     }
     if (arguments.database == NULL) {
         cli_usage_error(&arguments.common, "--db FILE is needed: where the results are kept");
-    }
-    if (arguments.common.device_count > 0) {
-        cli_usage_error(&arguments.common, "--device: the study names its devices");
     }
     if (!mpi_begin()) {
         cli_usage_error(&arguments.common, "started by mpirun, but built without MPI (cmake -DRECKON_MPI=ON)");

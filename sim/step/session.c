@@ -158,7 +158,8 @@ size_t session_priced(const struct reckon *reckon, const struct reckon_device *d
     SIM_ASSERT(entries != NULL && *out != NULL, "no memory for %zu prices", memo->count);
     for (size_t i = 0; i < memo->capacity; i++) {
         const struct memo_entry *entry = &memo->entries[i];
-        if (entry->key != NULL && entry->asked.request.suite != NULL && entry->asked.chip_hash == device->chip.hash) {
+        if (entry->key != NULL && entry->asked.request.suite != NULL && entry->asked.chip_hash == device->chip.hash &&
+            entry->counted_in == reckon->prediction) {
             entries[count++] = entry;
         }
     }
@@ -266,12 +267,13 @@ void session_begin_prediction(struct reckon *reckon)
     reckon->prediction++;
 }
 
-/* Count a price that a prediction has asked for, once in each. */
+/* Count a price that a prediction has asked for, once in each; what earlier ones used it for is theirs. */
 static void count_price(struct reckon *reckon, const char *key, bool found)
 {
     struct memo_entry *entry = entry_of(reckon->memo, key);
     if (entry->key != NULL && entry->counted_in != reckon->prediction) {
         entry->counted_in = reckon->prediction;
+        entry->asked.used_us = 0;
         reckon->counts.asked++;
         reckon->counts.found += found;
     }

@@ -41,13 +41,13 @@ const struct kernel_price *price_memo_add(struct price_memo *memo, const char *k
 struct priced_request {
     struct kernel_price_request request; /* texts owned by the memo */
     uint64_t chip_hash;
-    double used_us; /* of all nodes of the predictions so far that took this price */
+    double used_us; /* of all nodes of the last prediction that took this price */
     const struct kernel_price *price;
 };
-/* Those of one chip, in the order of their keys; the caller frees the list. */
+/* Those that the last prediction asked for, of one chip, in the order of their keys; the caller frees the list. */
 size_t session_priced(const struct reckon *reckon, const struct reckon_device *device,
                       struct priced_request **out);
-/* Note that a prediction took the price of this request for `us`. */
+/* Note that the prediction at work took the price of this request for `us`. */
 void session_use(struct reckon *reckon, const struct reckon_device *device,
                  const struct kernel_price_request *request, double us);
 

@@ -14,7 +14,7 @@
 #define SHARE_MIN 0.01 /* of the variance: less is no driver */
 #define SAMPLES_MAX 4096
 #define ANEW_SHARE 0.9 /* of kernel time: what is simulated anew, if it can be had for the work below */
-#define ANEW_WORK 2.5e8 /* line requests and wave operations of all samples together, per device: about a minute of one core */
+#define ANEW_WORK 2.5e8 /* where the request names no sample_work */
 #define FIXED_WORK 3e4  /* of one kernel beside its requests: the caches are set up */
 #define PARAMS_CAPACITY 4096
 #define KERNEL_WINDOW 200000 /* line requests of a sampled kernel: only its ratio to the nominal one is used */
@@ -265,6 +265,7 @@ struct sampling {
     const struct reckon_predict_request *step;
     const struct priced_request *priced;
     size_t priced_count;
+    const size_t *narrow; /* [priced_count]: the same kernel on the narrowest window priced; only its ratio is used */
     const size_t *anew; /* [anew_count]: of `priced` */
     size_t anew_count;
     struct anew_price {
@@ -372,23 +373,52 @@ static int by_worth(const void *a, const void *b)
     return x->worth != y->worth ? (x->worth > y->worth ? -1 : 1) : (x->index < y->index ? -1 : 1);
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* Equal but for the window. */
+static bool same_kernel(const struct kernel_price_request *a, const struct kernel_price_request *b)
+{
+    return same_text(a->params, b->params) && strcmp(a->kernel, b->kernel) == 0 && strcmp(a->suite, b->suite) == 0 &&
+           same_text(a->library, b->library) && a->cache == b->cache && a->exact == b->exact && a->core_mhz == b->core_mhz;
+}
+
+/* A kernel that weighs was priced twice, on a quick window and on a wide one: what a window misses cancels in a ratio. */
+static size_t *find_narrow(const struct priced_request *priced, size_t count)
+{
+    size_t *narrow = malloc((count + 1) * sizeof *narrow);
+    SIM_ASSERT(narrow != NULL, "no memory for %zu kernels", count);
+    for (size_t i = 0; i < count; i++) {
+        narrow[i] = i;
+        for (size_t j = 0; j < count; j++) {
+            if (priced[j].price->status == SIM_OK && priced[j].request.window_requests < priced[narrow[i]].request.window_requests &&
+                same_kernel(&priced[i].request, &priced[j].request)) {
+                narrow[i] = j;
+            }
+        }
+    }
+    return narrow;
+}
+
 /* The kernels to simulate anew: most time for the work first. Returns their share of all kernel time. */
 static double choose_anew(const struct sampling *sampling, size_t *anew, size_t *anew_count)
 {
     struct candidate *order = malloc((sampling->priced_count + 1) * sizeof *order);
-    double total = 0, covered = 0, work = 0;
+    double total = 0, covered = 0, work = 0, most = sampling->step->sample_work > 0 ? sampling->step->sample_work : ANEW_WORK;
     SIM_ASSERT(order != NULL, "no memory for %zu kernels", sampling->priced_count);
     for (size_t i = 0; i < sampling->priced_count; i++) {
         const struct priced_request *priced = &sampling->priced[i];
         total += priced->used_us;
-        order[i] = (struct candidate){ i, priced->used_us / work_of(priced) };
+        order[i] = (struct candidate){ i, priced->used_us / work_of(&sampling->priced[sampling->narrow[i]]) };
     }
     qsort(order, sampling->priced_count, sizeof *order, by_worth);
     *anew_count = 0;
     for (size_t k = 0; k < sampling->priced_count && covered < ANEW_SHARE * total; k++) {
         const struct priced_request *priced = &sampling->priced[order[k].index];
-        double more = work_of(priced) * sampling->samples;
-        if (priced->used_us > 0 && priced->price->status == SIM_OK && (work + more <= ANEW_WORK || *anew_count == 0)) {
+        double more = work_of(&sampling->priced[sampling->narrow[order[k].index]]) * sampling->samples;
+        if (priced->used_us > 0 && priced->price->status == SIM_OK && (work + more <= most || *anew_count == 0)) {
             anew[(*anew_count)++] = order[k].index;
             covered += priced->used_us;
             work += more;
@@ -402,7 +432,7 @@ static void price_anew(void *context, size_t task)
 {
     struct sampling *sampling = context;
     size_t sample = task / sampling->anew_count;
-    const struct priced_request *priced = &sampling->priced[sampling->anew[task % sampling->anew_count]];
+    const struct priced_request *priced = &sampling->priced[sampling->narrow[sampling->anew[task % sampling->anew_count]]];
     struct anew_price *out = &sampling->prices[task];
     struct kernel_price *price = malloc(sizeof *price);
     SIM_ASSERT(price != NULL, "no memory for a price");
@@ -462,7 +492,7 @@ static void fill_memo(const struct sampling *sampling, size_t sample, struct rec
         ratios[i] = by_limiter[sampling->priced[i].price->result.limiter];
     }
     for (size_t k = 0; k < sampling->anew_count; k++) {
-        ratios[sampling->anew[k]] = sampling->prices[sample * sampling->anew_count + k].ratio;
+        ratios[sampling->anew[k]] = ratios[sampling->narrow[sampling->anew[k]]] = sampling->prices[sample * sampling->anew_count + k].ratio;
     }
     for (size_t i = 0; i < sampling->priced_count; i++) {
         add_scaled(alone, sampling->device, &sampling->priced[i], ratios[i]);
@@ -527,8 +557,9 @@ static enum sim_status sample_steps(struct sampling *sampling, struct reckon_int
     }
     sampling->priced_count = session_priced(sampling->reckon, sampling->device, &priced);
     sampling->priced = priced;
-    size_t *anew = malloc((sampling->priced_count + 1) * sizeof *anew);
+    size_t *narrow = find_narrow(priced, sampling->priced_count), *anew = malloc((sampling->priced_count + 1) * sizeof *anew);
     SIM_ASSERT(anew != NULL, "no memory for %zu kernels", sampling->priced_count);
+    sampling->narrow = narrow;
     interval->anew = choose_anew(sampling, anew, &sampling->anew_count);
     sampling->anew = anew;
     size_t bytes = (size_t)sampling->samples * sampling->anew_count * sizeof *sampling->prices;
@@ -545,6 +576,7 @@ static enum sim_status sample_steps(struct sampling *sampling, struct reckon_int
     }
     parallel_unshare(sampling->prices, bytes);
     free(anew);
+    free(narrow);
     free(priced);
     return status;
 }

@@ -146,6 +146,45 @@ Test(uncertainty, the_one_open_value_is_the_driver)
     reckon_destroy(reckon);
 }
 
+/* The time of the model that is asked about, in a session that may have priced another before. */
+static struct reckon_doubts *doubts_of_step(struct reckon *reckon, struct reckon_device *device, const char *setting, double sample_work)
+{
+    struct reckon_model_request model = { .path = SOURCE_DIR "/tests/fixtures/models/tiny.json", .settings = &setting, .setting_count = 1 };
+    struct reckon_predict_request request = { .model = &model, .window_requests = 5000, .sample_work = sample_work };
+    struct reckon_doubts *doubts = NULL;
+    struct graph *graph = NULL;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, reckon_graph_describe(reckon, &model, &graph, &error), SIM_OK), "%s", error.text);
+    request.graph = graph;
+    cr_assert(eq(int, reckon_predict_doubts(reckon, &device, 1, &request, 8, &doubts, &error), SIM_OK), "%s", error.text);
+    reckon_graph_free(graph);
+    return doubts;
+}
+
+/* An interval is of its step alone: the kernels of a larger step, which the session priced before, are neither weighed nor
+ * simulated again, so the samples are those of a new session. Less work to spend means that less is simulated anew. */
+Test(uncertainty, earlier_steps_of_a_session_are_not_weighed)
+{
+    struct reckon *sessions[2] = { session(), session() };
+    struct reckon_device *devices[2] = { device(sessions[0], "h200"), device(sessions[1], "h200") };
+    reckon_doubts_free(doubts_of_step(sessions[0], devices[0], "batch=16384", 0));
+    struct reckon_doubts *after = doubts_of_step(sessions[0], devices[0], "batch=256", 0);
+    struct reckon_doubts *alone = doubts_of_step(sessions[1], devices[1], "batch=256", 0);
+    struct reckon_doubts *little = doubts_of_step(sessions[1], devices[1], "batch=256", 1);
+    cr_expect(eq(dbl, after->time[0].anew, alone->time[0].anew));
+    for (size_t s = 0; s < 8; s++) {
+        cr_expect(eq(dbl, after->time[0].samples[s], alone->time[0].samples[s]), "sample %zu", s);
+    }
+    cr_expect(little->time[0].anew > 0 && little->time[0].anew < alone->time[0].anew, "%g, %g", little->time[0].anew, alone->time[0].anew);
+    reckon_doubts_free(after);
+    reckon_doubts_free(alone);
+    reckon_doubts_free(little);
+    for (size_t i = 0; i < 2; i++) {
+        reckon_device_close(devices[i]);
+        reckon_destroy(sessions[i]);
+    }
+}
+
 Test(uncertainty, too_few_samples_are_refused)
 {
     struct reckon *reckon = session();

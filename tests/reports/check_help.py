@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Hold --help, the man page and the completion to one another and to the options that the source declares.
+"""Hold --help, the man page and the completion to one another and to the options that the source declares; a common option that
+a help leaves out is one that the command refuses.
 
 Usage: check_help.py ROOT RECKON. Prints one line per breach and exits 1; exits 0 with a count.
 """
@@ -18,8 +19,14 @@ def output(command, **more):
     return done.stdout if done.returncode == 0 else ""
 
 
+def refused(program, command, option):
+    """Does the command say in one line that it takes no such option?"""
+    done = subprocess.run([program, command, option, "1"], capture_output=True, text=True, check=False)
+    return done.returncode == 1 and re.fullmatch(rf"reckon {command}: {option}[^\n]*: [^\n]+\n", done.stderr) and "not known" not in done.stderr
+
+
 def declared(path, common=frozenset()):
-    """Options of a command's table, and the common ones where it takes them; the hidden ones are left out."""
+    """Options of a command's table, and the common ones where it has them; the hidden ones are left out."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     return {"--" + name for name, flags in DECLARED.findall(text) if "HIDDEN" not in flags} | (common if "cli_common_argp" in text else set())
@@ -47,7 +54,9 @@ def check(root, program):
             text = output([program, command, "--help"])
             listed = set(LISTED.findall(text))
             count += len(listed)
-            for name, other in (("the source", declared(source, common)), ("the man page", set(LISTED.findall(sections.get(command, "")))),
+            own = declared(source, common)
+            own = {option for option in own if option in listed or option not in common or not refused(program, command, option)}
+            for name, other in (("the source", own), ("the man page", set(LISTED.findall(sections.get(command, "")))),
                                 ("the completion", completed(os.path.join(root, "docs/completion/reckon.bash"), folder, command) - {"--help"})):
                 for option in sorted(other - listed):
                     breaches.append(f"{command}: {name} has {option}, its --help has not")

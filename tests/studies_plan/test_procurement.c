@@ -179,6 +179,8 @@ static void expect_refused(const char *from, const char *to, const char *piece)
 
 Test(procurement, wrong_demands_are_one_line)
 {
+    expect_refused("\"samples\": 8", "\"samples\": 4", "0 or a whole number of 8 to 4096");
+    expect_refused("\"samples\": 8", "\"window_requests\": 10.5", "whole number of 1000 to 1e9");
     expect_refused("\"node_price\": 300000, ", "", "price is missing");
     expect_refused("\"node_price\": 300000", "\"node_price\": 300000, \"gpu_hour_price\": 2", "price is missing or given twice");
     expect_refused("\"node_price\": 300000", "\"node_price\": -1", "must be within");
