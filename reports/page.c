@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SHORT_TEXT 24 /* characters that a table keeps on one line */
+
 extern const char page_css[], page_js[], uplot_js[], uplot_css[]; /* made by cmake/EmbedText.cmake */
 
 #define INTERVAL_NOTE "Intervals hold 80% of the samples; a number without one rests on the profile's own values."
@@ -196,7 +198,7 @@ void page_row_begin(struct page *page)
 
 void page_cell(struct page *page, const char *text, bool wide)
 {
-    fputs(wide ? "<td class=w>" : "<td>", page->out);
+    fputs(wide ? "<td class=w>" : strlen(text) <= SHORT_TEXT ? "<td class=t>" : "<td>", page->out);
     for (const char *end = strchr(text, ';'); wide && end != NULL; end = strchr(text, ';')) { /* parameters break between themselves */
         for (; text <= end; text++) {
             page_escape(page->out, (const char[]){ *text, '\0' });

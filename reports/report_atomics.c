@@ -199,7 +199,7 @@ static void put_table(struct page *page)
                 page_cell(page, string_of(point, "limiter"), false);
                 page_cell_number(page, number_of(point, "atomic_share"), 3, 100, "%");
                 page_cell_number(page, number_of(atomics, "count"), 6, 1, "");
-                page_cell_number(page, number_of(atomics, "hottest_line_ops"), 6, 1, "");
+                page_cell_number(page, number_of(atomics, "hottest_line_ops") > 0 ? number_of(atomics, "hottest_line_ops") : NAN, 6, 1, "");
                 page_cell(page, string_of(atomics, "executed_at"), false);
                 page_row_end(page);
             }

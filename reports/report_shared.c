@@ -62,6 +62,17 @@ static bool has_note(const struct json *answer, const char *text)
     return false;
 }
 
+/* Does the text of the list's entry `n` stand before it too? */
+static bool is_before(const struct json *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(json_string(json_at(list, i)), json_string(json_at(list, n))) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A note once: plain when every answer has it, else behind the devices that do. */
 static void put_note(struct page *page, size_t first, const char *text)
 {
@@ -132,7 +143,9 @@ void report_assumptions(struct page *page)
     for (size_t i = 0; i < document_count(page->document); i++) {
         const struct json *notes = object_of(document_at(page->document, i), "notes");
         for (size_t n = 0; notes != NULL && n < json_count(notes); n++) {
-            put_note(page, i, json_string(json_at(notes, n)));
+            if (!is_before(notes, n)) {
+                put_note(page, i, json_string(json_at(notes, n)));
+            }
         }
     }
     fputs("</ul>\n", page->out);
@@ -154,6 +167,18 @@ static void put_drivers(struct page *page, const struct json *interval, const ch
         fputs("</td>", page->out);
         page_row_end(page);
     }
+}
+
+static bool has_drivers(const struct json *document)
+{
+    for (size_t i = 0; i < document_count(document); i++) {
+        const struct json *doubt = object_of(document_at(document, i), "uncertainty");
+        const struct json *of_time = object_of(doubt, "drivers"), *of_ratio = object_of(object_of(doubt, "ratio_to_first"), "drivers");
+        if ((of_time != NULL && json_count(of_time) > 0) || (of_ratio != NULL && json_count(of_ratio) > 0)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void report_doubts(struct page *page, const char *unit)
@@ -190,6 +215,12 @@ void report_doubts(struct page *page, const char *unit)
         page_number(page, number_of(doubt, "values"), 5, 1, "");
         page_text(page, " unknowns.");
         page_paragraph_end(page);
+    }
+    if (!has_drivers(page->document)) {
+        page_paragraph_begin(page, NULL);
+        page_text(page, "No single unknown stands out among so few samples.");
+        page_paragraph_end(page);
+        return;
     }
     page_table_begin(page, "drivers", "Unknowns that stand out", columns, 6);
     for (size_t i = 0; i < document_count(page->document); i++) {

@@ -7,10 +7,26 @@
 #define DEVICES_MAX 10
 #define COLUMNS_MAX 32
 
-static const char *const metrics[] = { "step_ms",    "examples_per_s", "examples_per_s_per_gpu", "examples_per_s_per_watt", "examples_per_cost",
-                                       "memory_gib", "capacity_gib",   "exposed_comm_ms",        "gpu_busy_ms",             "host_ms",
-                                       "board_watts", "core_mhz",      "recognised_fraction",    "gpus",                    "batch",
-                                       "global_batch" };
+static const struct {
+    const char *key, *title;
+} metrics[] = {
+    { "step_ms", "step [ms]" },
+    { "examples_per_s", "examples/s" },
+    { "examples_per_s_per_gpu", "a GPU" },
+    { "examples_per_s_per_watt", "a watt" },
+    { "examples_per_cost", "a unit of cost" },
+    { "memory_gib", "memory [GiB]" },
+    { "capacity_gib", "of [GiB]" },
+    { "exposed_comm_ms", "exposed communication [ms]" },
+    { "gpu_busy_ms", "GPU busy [ms]" },
+    { "host_ms", "host [ms]" },
+    { "board_watts", "board [W]" },
+    { "core_mhz", "core clock [MHz]" },
+    { "recognised_fraction", "by programs" },
+    { "gpus", "GPUs" },
+    { "batch", "batch" },
+    { "global_batch", "global batch" },
+};
 enum { METRICS = sizeof metrics / sizeof metrics[0] };
 
 static bool truth(const struct json *object, const char *key)
@@ -126,10 +142,10 @@ static void put_table(struct page *page, const struct json *front)
     for (size_t m = 0; m < METRICS; m++) {
         bool any = false;
         for (size_t i = 0; i < json_count(front); i++) {
-            any = any || isfinite(number_of(json_at(front, i), metrics[m]));
+            any = any || isfinite(number_of(json_at(front, i), metrics[m].key));
         }
         if (any) {
-            columns[3 + count] = (struct page_column){ metrics[m], true, false };
+            columns[3 + count] = (struct page_column){ metrics[m].title, true, false };
             taken[count++] = m;
         }
     }
@@ -142,7 +158,7 @@ static void put_table(struct page *page, const struct json *front)
         page_cell(page, text, true);
         page_cell(page, truth(record, "pareto") ? "all devices" : "its device", false);
         for (size_t k = 0; k < count; k++) {
-            page_cell_number(page, number_of(record, metrics[taken[k]]), 4, 1, "");
+            page_cell_number(page, number_of(record, metrics[taken[k]].key), 4, 1, "");
         }
         page_row_end(page);
     }
@@ -174,5 +190,6 @@ void report_sweep(struct page *page, const struct report_run *run)
     put_plot(page, front);
     put_table(page, front);
     put_reasons(page, object_of(root, "reasons"));
+    report_assumptions(page);
     page_end(page, run);
 }

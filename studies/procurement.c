@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define HOURS_PER_YEAR 8760.0
-#define SAMPLE_WORK 2e8 /* line requests and wave operations of all samples of all models on all offers: one or two minutes of a core */
+#define SAMPLE_WORK 1.2e8 /* line requests and wave operations of all samples of all models on all offers: about a minute of a core */
 #define HEADROOM_DOUBLINGS 7
 #define HEADROOM_HALVINGS 4
 
@@ -102,10 +102,12 @@ static enum sim_status sample_model(struct reckon *reckon, struct procurement *p
             job->rate_samples = malloc(plan->samples * sizeof(double));
             SIM_ASSERT(job->rate_samples != NULL, "no memory for %u samples", plan->samples);
             for (uint32_t s = 0; s < plan->samples; s++) {
-                job->rate_samples[s] = time->nominal / time->samples[s];
+                job->rate_samples[s] = time->median / time->samples[s];
             }
-            job->rate_low = time->nominal / time->high;
-            job->rate_high = time->nominal / time->low;
+            job->rate_low = time->median / time->high;
+            job->rate_high = time->median / time->low;
+            job->step_ms *= time->median / time->nominal; /* as predict: with samples, a time is their median */
+            job->examples_per_s *= time->nominal / time->median;
         }
     }
     reckon_doubts_free(doubts);

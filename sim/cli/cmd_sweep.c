@@ -219,6 +219,32 @@ static struct json *record_json(const struct study *study, const struct sweep_re
     return object;
 }
 
+static struct json *notes_json(const struct study *study, const struct sweep_result *result)
+{
+    struct json *notes = json_new_array();
+    char text[240];
+    json_append_string(notes, "every point is the whole step played at the profiles' own values; predict --uncertainty N gives the interval of one");
+    if (study->window_requests > 0) {
+        snprintf(text, sizeof text, "kernels are simulated for %llu line requests and extrapolated, as the study asks: coarser than predict",
+                 (unsigned long long)study->window_requests);
+        json_append_string(notes, text);
+    }
+    for (size_t c = 0; c < study->constraint_count; c++) {
+        const struct study_constraint *limit = &study->constraints[c];
+        if (isfinite(limit->min) && isfinite(limit->max)) {
+            snprintf(text, sizeof text, "constraint: %s from %g to %g", metric_text(limit->metric), limit->min, limit->max);
+        } else {
+            snprintf(text, sizeof text, "constraint: %s at %s %g", metric_text(limit->metric), isfinite(limit->min) ? "least" : "most",
+                     isfinite(limit->min) ? limit->min : limit->max);
+        }
+        json_append_string(notes, text);
+    }
+    if (result->record_count < result->points) {
+        json_append_string(notes, "a search tried some of the points: one that it never tried may be better");
+    }
+    return notes;
+}
+
 static struct json *answer_json(const struct arguments *arguments, const struct study *study, const struct sweep_result *result)
 {
     struct json *object = json_new_object(), *front = json_new_array(), *list = json_new_array(), *memo = json_new_object();
@@ -253,6 +279,7 @@ static struct json *answer_json(const struct arguments *arguments, const struct 
     } else {
         json_set_null(object, "best");
     }
+    json_set(object, "notes", notes_json(study, result));
     return object;
 }
 
@@ -279,6 +306,45 @@ static int fail_infeasible(const struct arguments *arguments, const struct study
     return cli_fail(&arguments->common, &error);
 }
 
+/* With the profiles of the devices that were tried. */
+static enum sim_status write_page(const struct arguments *arguments, const struct study *study, const struct sweep_result *result,
+                                  const struct json *document, struct sim_error *error)
+{
+    struct reckon *reckon = NULL;
+    struct reckon_device *devices[CLI_DEVICES_MAX];
+    const struct chip_profile *chips[CLI_DEVICES_MAX];
+    const char *names[CLI_DEVICES_MAX];
+    size_t count = 0;
+    if (arguments->common.html == NULL) {
+        return SIM_OK;
+    }
+    enum sim_status status = reckon_create(&arguments->common.options, &reckon, error);
+    for (size_t r = 0; status == SIM_OK && r < result->record_count && count < CLI_DEVICES_MAX; r++) {
+        struct study_point point;
+        size_t seen = 0;
+        study_point_at(study, result->records[r].point, &point);
+        while (seen < count && strcmp(names[seen], point.device) != 0) {
+            seen++;
+        }
+        if (seen == count) {
+            names[count] = point.device;
+            status = reckon_device_open(reckon, point.device, point.node, &devices[count], error);
+            if (status == SIM_OK) {
+                chips[count] = reckon_device_chip(devices[count]);
+                count++;
+            }
+        }
+    }
+    if (status == SIM_OK) {
+        status = cli_write_page_of(&arguments->common, chips, count, document, error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        reckon_device_close(devices[i]);
+    }
+    reckon_destroy(reckon);
+    return status;
+}
+
 static int finish_sweep(struct arguments *arguments, const struct study *study, const struct sweep_result *result)
 {
     struct sim_error error = { 0 };
@@ -286,7 +352,7 @@ static int finish_sweep(struct arguments *arguments, const struct study *study, 
         return cli_fail(&arguments->common, &error);
     }
     struct json *document = answer_json(arguments, study, result);
-    if (cli_write_page(&arguments->common, NULL, document, &error) != SIM_OK) {
+    if (write_page(arguments, study, result, document, &error) != SIM_OK) {
         json_destroy(document);
         return cli_fail(&arguments->common, &error);
     }

@@ -148,6 +148,36 @@ Test(procurement, samples_move_the_cost)
     close_plan(reckon, plan);
 }
 
+/* The whole way on the tiny demand, at coarse windows: with samples a speed is their median, as predict's, so half of the samples
+ * of a job are no slower than it and half no faster, and the cost at the medians lies among the samples' costs. */
+Test(procurement, with_samples_speeds_are_medians)
+{
+    struct reckon *reckon = NULL;
+    struct procurement *plan = NULL;
+    struct sim_error error = { 0 };
+    struct reckon_options options = { .jobs = 1, .seed = 1 };
+    setenv("RECKON_DATA", SOURCE_DIR, 1);
+    cr_assert(eq(int, procurement_read(DEMAND, &plan, &error), SIM_OK), "%s", error.text);
+    cr_assert(eq(int, reckon_create(&options, &reckon, &error), SIM_OK));
+    plan->model_count = 1;
+    plan->window_requests = 2000;
+    procurement_set_samples(plan, 9);
+    cr_assert(eq(int, procurement_solve(reckon, plan, &error), SIM_OK), "%s", error.text);
+    for (size_t o = 0; o < plan->offer_count; o++) {
+        const struct procurement_job *job = &plan->jobs[0][o][0];
+        size_t slower = 0, faster = 0;
+        for (uint32_t s = 0; s < 9; s++) {
+            slower += job->rate_samples[s] < 1;
+            faster += job->rate_samples[s] > 1;
+        }
+        cr_expect(slower == 4 && faster == 4, "%zu slower, %zu faster", slower, faster);
+        cr_expect(epsilon_eq(dbl, job->examples_per_s * job->step_ms, 256e3, 256e3 * 1e-9)); /* tiny.json: 256 examples a step */
+        cr_expect(job->rate_low < 1 && job->rate_high > 1);
+    }
+    cr_expect(plan->cost_low <= plan->mix.cost && plan->mix.cost <= plan->cost_high, "%g in %g..%g", plan->mix.cost, plan->cost_low, plan->cost_high);
+    close_plan(reckon, plan);
+}
+
 /* ---- wrong demands: the good one with one piece exchanged */
 
 static void expect_refused(const char *from, const char *to, const char *piece)
