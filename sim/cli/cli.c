@@ -196,7 +196,7 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
     struct cli_common *common = state->input;
     const char *why = NULL;
     if (!takes(common, key, &why)) {
-        cli_usage_error(common, "--%s%s%s: %s", name_of(key), argument != NULL ? " " : "", argument != NULL ? argument : "", why);
+        cli_usage_error(common, argument != NULL ? "--%s '%s': %s" : "--%s%s: %s", name_of(key), argument != NULL ? argument : "", why);
     }
     switch (key) {
     case 'd': split_devices(common, argument); return 0;
