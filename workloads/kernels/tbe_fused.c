@@ -3,6 +3,7 @@
  * runs below a threshold by a wave each, longer ones in pieces of 1024 lookups by a workgroup each, joined by fp32
  * atomics and finished by a wave per run. */
 #include "workloads/kernels/fix_internal.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define FUSED_SEED 1234 /* the measuring program's */
@@ -13,6 +14,7 @@
 /* The runs of one table that a launch takes, and for long ones the first piece of each. */
 struct run_list {
     uint64_t count, pieces, lookups;
+    uint64_t piece_stride; /* tbe/backward: workgroup w takes piece w * piece_stride of its table, modulo pieces */
     uint32_t *runs;
     uint32_t *first_piece; /* [count] */
 };
@@ -618,7 +620,8 @@ static void library_long_next(const struct wave_program *program, const struct w
 {
     const struct fused *k = program->context;
     uint32_t waves = program->waves_per_workgroup;
-    uint64_t table = state->workgroup / k->list.pieces, piece = state->workgroup % k->list.pieces, entry = state->r[0];
+    uint64_t table = state->workgroup / k->list.pieces, entry = state->r[0];
+    uint64_t piece = state->workgroup % k->list.pieces * k->list.piece_stride % k->list.pieces;
     if (state->pc == 0) { /* which run the piece is of: a list says so */
         wave_first_trip(window, state);
         uint64_t low = 0, high = k->list.count;
@@ -856,7 +859,7 @@ static struct wave_program *fused_program(struct kernel_build *build, const char
         k->rows_in_flight = shape->wave_per_row ? ROWS_AHEAD : 1;
         k->ahead = shape->wave_per_row;
         k->adagrad = shape->adagrad;
-        program->workgroups_per_unit_max = (uint32_t)max_u64(1, shape->resident / THREADS);
+        program->workgroups_per_unit_max = (uint32_t)max_u64(1, (shape->resident + THREADS / 2) / THREADS);
     }
     k->keys = kernel_program_tensor(program, "sorted rows", (shape->library ? 8 : 4) * lookups);
     k->values = kernel_program_tensor(program, "sorted bags", 4 * lookups);
@@ -895,6 +898,41 @@ static void fill_list(struct wave_program *program, uint64_t threshold, bool lon
     k->lists = kernel_program_tensor(program, "run list", 4.0 * (double)k->tables * (double)count);
 }
 
+/* The list is filled by all waves of the pass that finds the runs at once, so its order within a table is that of their race, not
+ * that of the rows. Modelled as strides of the golden section, in stretches that share the lines of their metadata: hot rows,
+ * which have the low numbers here, are then met all along the grid, and any window of it is like the whole. */
+#define RACE_STRETCH 32 /* runs: whole lines of their metadata */
+
+static uint64_t coprime_stride(uint64_t count)
+{
+    uint64_t stride = max_u64(1, (uint64_t)(0.6180339887 * (double)count)), a, b;
+    for (;; stride++) {
+        for (a = count, b = stride; b > 0;) {
+            uint64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1) {
+            return stride;
+        }
+    }
+}
+
+static void deal_short_runs(struct wave_program *program)
+{
+    struct run_list *list = &((struct fused *)program->context)->list;
+    uint64_t stretches = ceil_div(list->count, RACE_STRETCH), stride = coprime_stride(stretches), filled = 0;
+    uint32_t *dealt = malloc((size_t)max_u64(list->count, 1) * sizeof *dealt);
+    SIM_ASSERT(dealt != NULL, "no memory for %llu runs", (unsigned long long)list->count);
+    for (uint64_t i = 0; i < stretches; i++) {
+        uint64_t first = i * stride % stretches * RACE_STRETCH, count = min_u64(RACE_STRETCH, list->count - first);
+        memcpy(dealt + filled, list->runs + first, count * sizeof *dealt);
+        filled += count;
+    }
+    memcpy(list->runs, dealt, (size_t)list->count * sizeof *dealt);
+    free(dealt);
+}
+
 static void add_short(struct kernel_build *build, const struct fused_shape *shape, struct index_source *source,
                       struct run_table *runs)
 {
@@ -906,10 +944,14 @@ static void add_short(struct kernel_build *build, const struct fused_shape *shap
     program->registers_per_lane = 32;
     if (shape->library) {
         uint64_t all = k->tables * k->list.count, per_group = THREADS / k->lanes;
+        if (shape->zipf) {
+            deal_short_runs(program);
+        }
         uint64_t groups = min_u64(ceil_div(all, per_group), (uint64_t)LIBRARY_GRID * shape->units);
         kernel_program_grid(program, groups * THREADS, THREADS, k->lanes);
         program->work_units_total = k->tables * k->list.lookups;
-        program->trips_per_wave = ceil_div(all, groups * per_group);
+        /* Skewed runs differ from trip to trip and every workgroup walks all of them: whole workgroups are sampled. */
+        program->trips_per_wave = shape->zipf ? 0 : ceil_div(all, groups * per_group);
         kernel_plan_add(build, program, 1);
         return;
     }
@@ -936,6 +978,7 @@ static void add_long(struct kernel_build *build, const struct fused_shape *shape
                                                  shape->library ? library_long_next : fused_long_next, shape, source, runs);
     struct fused *k = program->context;
     fill_list(program, shape->threshold, true);
+    k->list.piece_stride = coprime_stride(k->list.pieces);
     double sums = 4.0 * (double)k->tables * (double)k->list.count * k->width;
     k->pieces = kernel_program_tensor(program, "first pieces", 4.0 * (double)k->tables * (double)k->list.count);
     k->sums = kernel_program_tensor(program, "sums", sums);
