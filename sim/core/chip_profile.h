@@ -53,6 +53,7 @@
     X(unit, valu_interval, "cycle", 0.1, 16, "cycles a SIMD is held per vector instruction of a wave") \
     X(unit, sfu_interval, "cycle", 0.1, 64, "cycles a SIMD is held per special-function instruction of a wave") \
     X(unit, barrier_latency, "cycle", 0, 10000, "last wave's arrival at a barrier to all waves going on") \
+    X(unit, bulk_interval, "cycle", 0, 10000, "between requests of the unit's engine for bulk copies and reductions; 0: it has none") \
     X(matrix, bf16, "FLOP/cycle", 0, 1e6, "dense matrix rate per unit; fp16 alike")                \
     X(matrix, fp8, "FLOP/cycle", 0, 1e6, "dense matrix rate per unit; 0: not native")              \
     X(matrix, tf32, "FLOP/cycle", 0, 1e6, "dense matrix rate per unit; 0: emulated by three bf16 products") \

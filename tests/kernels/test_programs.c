@@ -35,6 +35,10 @@ static const struct program_case cases[] = {
     { "gather", "random_rows", "row_bytes=128;table_mb=1;n=10000;generator=zipf;alpha=1.2", 10000 * (128 + 4), 0, 0 },
     /* groups of 24 lanes straddle waves, which both load the index: rows only */
     { "gather", "random_rows", "row_bytes=384;table_mb=1;n=1000", ANY, 0, 0 },
+    { "atomic_operations", "atomicAdd", "blocks=10;threads=256;ops_per_thread=4", 0, 0, ANY }, /* a lane of each wave */
+    { "atomic_operations", "atomicCAS", "blocks=10;threads=256;ops_per_thread=4", 0, 0, 10 * 256 * 4 },
+    { "altis_gups", "update", "threads=1024;updates=8;table=100", 0, 0, 1024 * 8 },
+    { "npb_ep", "histogram", "n=5000", 4 * 5000, 0, 5000 },
     { "atomic", "add_u32", "mode=0;naddr=8;stride=4", 0, 0, PERSISTENT_THREADS * 8 },
     { "atomic", "add_u32", "mode=2;naddr=1000;stride=256", 0, 0, PERSISTENT_THREADS * 32 },
     { "atomic", "add_u64", "mode=1;naddr=65536;stride=8", 0, 0, PERSISTENT_THREADS * 32 },
@@ -92,6 +96,9 @@ static const struct program_case cases[] = {
     { "scatter", "index_put", "n=100;D=64;rows=10;dtype=fp16", ANY, 0, 100 * 64 },
     { "scatter", "scatter_add", "n=1000;D=1;rows=100;dtype=bf16;alpha=1.2", ANY, 0, 1000 },
     { "embedding", "backward_atomic", "n=100;D=64;rows=10;hot_share=0.1", ANY, 0, 100 * 64 },
+    { "scatter", "scatter_add", "n=1001;D=128;rows=100;code=bulk", 1001 * (512 + 8), 0, 1001 * 128 },
+    { "scatter", "scatter_add", "n=1001;D=64;rows=100;dtype=bf16;code=bulk;tile=1", 1001 * (128 + 8), 0, 1001 * 64 },
+    { "scatter", "scatter_add", "n=101;D=300;rows=100;code=bulk", 101 * (1200 + 3 * 8), 0, 101 * 300 }, /* three chunks a row */
     { "scatter", "index_select", "n=100;D=64;rows=10;dtype=fp32", 100 * (8 + 256), 100 * 256, 0 },
     { "scatter", "histogram", "n=5000;rows=100", 4 * 5000, 0, 5000 },
     /* 20 workgroups of 256 hold 5000 values; each adds its 100 counters */

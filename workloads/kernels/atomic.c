@@ -15,6 +15,8 @@ struct atomic {
     uint32_t lanes;
     enum wave_atomic_type type;
     uint8_t element_bytes;
+    uint8_t flags;     /* enum wave_atomic_flags */
+    bool one_lane;     /* one address for all, so that the compiler merges a wave into one lane's operation */
     uint32_t issue, valu, latency; /* per operation */
 };
 
@@ -60,12 +62,13 @@ static void atomic_next(const struct wave_program *program, const struct wave_wi
     op_begin(op, WAVE_ATOMIC, WAVE_NO_WAIT);
     op_work(op, k->issue, k->valu, k->latency);
     op->atomic_type = (uint8_t)k->type;
+    op->atomic_flags = k->flags;
     op->element_bytes = k->element_bytes;
-    op->lane_count = atomic_lanes(k, state->wave);
+    op->lane_count = k->one_lane ? 1 : atomic_lanes(k, state->wave);
     for (uint32_t lane = 0; lane < op->lane_count; lane++) {
         op->lane_address[lane] = atomic_address(k, first + lane, (uint32_t)state->trip);
     }
-    op_lanes(op, op->lane_count);
+    op_lanes(op, k->one_lane ? atomic_lanes(k, state->wave) : op->lane_count);
     op->work_units = 1;
     state->trip++;
 }
@@ -195,6 +198,53 @@ static void same_addr_scale_build(struct kernel_build *build)
                         .block = (uint32_t)block, .type = WAVE_ATOMIC_INT, .element_bytes = 4 };
     add_and_name_target(build, atomic_program(build, k, grid));
     kernel_value_per_time(build, (double)grid * (double)block * 64 * 1e-3, "Gop/s");
+}
+
+/* ---- the atomic programs of a public collection of MI300X times (calib/data/published/mi300x/atomics.csv) ---- */
+
+/* Every thread adds to (or swaps) one word, again and again. The collection does not name the address; its times ask for one: the
+ * compiler merges each wave's additions, a swap cannot be merged. */
+static void one_word_build(struct kernel_build *build, bool swap)
+{
+    uint64_t groups = kernel_param_integer(build, "blocks", 1, 1000000);
+    uint64_t threads = kernel_param_integer(build, "threads", 1, 1024);
+    uint64_t operations = kernel_param_integer(build, "ops_per_thread", 1, 1000000000);
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    kernel_assume(build, "all threads work on one word");
+    struct atomic k = { .addresses = 1, .mode = ATOMIC_EACH_LANE, .stride = 4, .per_lane = (uint32_t)operations, .block = (uint32_t)threads,
+                        .type = WAVE_ATOMIC_INT, .element_bytes = 4, .one_lane = !swap,
+                        .flags = swap ? WAVE_ATOMIC_CAS_ONCE : WAVE_ATOMIC_WAVE_MERGED };
+    kernel_plan_add(build, atomic_program(build, k, groups), 1);
+    kernel_value_per_time(build, (double)groups * (double)threads * (double)operations * 1e-3, "Gop/s");
+}
+
+static void atomic_add_build(struct kernel_build *build)
+{
+    one_word_build(build, false);
+}
+
+static void atomic_cas_build(struct kernel_build *build)
+{
+    one_word_build(build, true);
+}
+
+/* Updates of words drawn at random, taken as atomic. */
+static void update_build(struct kernel_build *build)
+{
+    uint64_t threads = kernel_param_integer(build, "threads", 1, 1ull << 30);
+    uint64_t updates = kernel_param_integer(build, "updates", 1, 1000000000);
+    uint64_t words = kernel_param_integer(build, "table", 1, UINT32_MAX);
+    kernel_require_hbm(build, (double)words * 8, "the table");
+    if (!kernel_params_done(build)) {
+        return;
+    }
+    kernel_assume(build, "the updates are atomic, of 8 bytes each");
+    struct atomic k = { .addresses = (uint32_t)words, .mode = ATOMIC_EACH_LANE, .stride = 8, .per_lane = (uint32_t)updates,
+                        .block = (uint32_t)min_u64(threads, 256), .type = WAVE_ATOMIC_INT, .element_bytes = 8 };
+    kernel_plan_add(build, atomic_program(build, k, ceil_div(threads, k.block)), 1);
+    kernel_value_per_time(build, (double)threads * (double)updates * 1e-3, "Gop/s");
 }
 
 /* A dependent chain on one address. The address is uniform, so the compiler merges the wave: vote, a shuffle tree over
@@ -352,5 +402,9 @@ const struct kernel_definition atomic_kernels[] = {
       same_addr_return_build },
     { "atomic", "shared_u32", "integer additions in shared memory, 4 workgroups of 512 per unit",
       "naddr (up to 4096)", shared_u32_build },
+    { "atomic_operations", "atomicAdd", "additions of all threads to one word", "blocks, threads, ops_per_thread", atomic_add_build },
+    { "atomic_operations", "atomicCAS", "single compare-and-swaps of all threads on one word", "blocks, threads, ops_per_thread",
+      atomic_cas_build },
+    { "altis_gups", "update", "random 8-byte words updated", "threads, updates (of a thread), table (words)", update_build },
     { .suite = NULL },
 };

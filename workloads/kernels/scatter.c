@@ -1,5 +1,6 @@
 /* scatter: PyTorch's index_add (atomics) and the operators that run the same kernel, index_select (a workgroup a row), and a
  * histogram. */
+#include "sim/core/chip_profile.h"
 #include "workloads/kernels/fix_internal.h"
 
 #define SCATTER_SEED 17
@@ -123,6 +124,97 @@ static void scatter_grid(struct kernel_build *build, struct wave_program *progra
     program->trips_per_wave = max_u64(1, total / k->threads);
 }
 
+/* ---- the same by bulk requests: rows come to shared memory and are added to memory by an instruction each ----
+ * The unit's bulk engine takes one request after another, whatever it moves (unit.bulk_interval): one for a tile of neighbouring
+ * source rows, one for each row's addition. Beyond BULK_CHUNK a row goes in pieces of that size. A workgroup a unit, its waves at
+ * the engine in turn, each with a few tiles under way. As pytorch/pytorch#182675 and #183739 describe it. */
+#define BULK_CHUNK 512
+#define BULK_WAVES 8
+#define BULK_TILES_AHEAD 8
+#define BULK_ROWS_MAX 8
+
+struct bulk {
+    struct index_source *drawn;
+    uint64_t n, row_bytes, tiles, waves; /* tiles: of the grid, a chunk each where rows are longer */
+    uint64_t target, source, indices;
+    uint32_t rows, chunks, interval; /* rows of a tile; chunks of a row; cycles between requests of one wave */
+    uint8_t element_bytes, type;
+};
+
+/* r[0]: tiles loaded up to here; r[1]: rows of the tile added; trip: tiles of the wave. */
+static void bulk_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state, struct wave_op *op)
+{
+    const struct bulk *k = program->context;
+    uint64_t wave = wave_index(program, state), own = wave < k->tiles ? ceil_div(k->tiles - wave, k->waves) : 0;
+    uint64_t limit = min_u64(own, window->trip_limit);
+    if (state->pc == 0) {
+        wave_first_trip(window, state);
+        state->r[0] = state->trip;
+        state->pc = 1;
+    }
+    if (state->trip >= limit) {
+        op_end(op);
+        return;
+    }
+    bool loads = state->r[1] == 0 && state->r[0] < min_u64(limit, state->trip + BULK_TILES_AHEAD);
+    uint64_t tile = wave + (loads ? state->r[0] : state->trip) * k->waves;
+    uint64_t row = tile / k->chunks * k->rows, offset = tile % k->chunks * BULK_CHUNK;
+    uint64_t rows = min_u64(k->rows, k->n - row), bytes = min_u64(k->chunks > 1 ? BULK_CHUNK : k->row_bytes, k->row_bytes - offset);
+    op_lanes(op, 1);
+    if (loads) {
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        op->cache = WAVE_CACHE_L2;
+        op_work(op, 4, 10, k->interval);
+        op_span(op, k->source + row * k->row_bytes + offset, k->chunks > 1 ? bytes : rows * bytes);
+        op_span_apart(op, k->indices + row * 8, rows * 8);
+        state->r[0]++;
+        return;
+    }
+    uint64_t to = index_source_row(k->drawn, 0, row + state->r[1], 0);
+    op_begin(op, WAVE_ATOMIC, state->r[1] == 0 ? (uint8_t)(state->r[0] - state->trip - 1) : WAVE_NO_WAIT);
+    op_work(op, 2, 4, k->interval);
+    op->lds_bytes = (uint32_t)bytes;
+    op->atomic_type = k->type;
+    op->element_bytes = k->element_bytes;
+    op_span(op, k->target + to * k->row_bytes + offset, bytes);
+    op->work_units = 1;
+    if (++state->r[1] == rows) {
+        state->r[1] = 0;
+        state->trip++;
+    }
+}
+
+static void bulk_plan(struct kernel_build *build, const struct scatter *shape, struct index_source *drawn, uint32_t rows)
+{
+    const struct chip_profile *chip = build->machine->chip;
+    double interval = chip != NULL ? chip->unit_bulk_interval : 16;
+    struct wave_program *program = kernel_program_create("bulk scatter-add", sizeof(struct bulk), bulk_next);
+    struct bulk *k = program->context;
+    *k = (struct bulk){ .drawn = drawn, .n = shape->n, .row_bytes = shape->width * shape->element_bytes, .type = shape->type,
+                        .element_bytes = (uint8_t)shape->element_bytes, .interval = (uint32_t)(interval * BULK_WAVES + 0.5) };
+    kernel_program_adopt(program, drawn, index_source_release);
+    k->chunks = (uint32_t)ceil_div(k->row_bytes, BULK_CHUNK);
+    k->rows = k->chunks > 1 ? 1 : rows;
+    k->tiles = ceil_div(k->n, k->rows) * k->chunks;
+    k->target = kernel_program_tensor(program, "target", (double)shape->rows * (double)k->row_bytes);
+    k->source = kernel_program_tensor(program, "source", (double)k->n * (double)k->row_bytes);
+    k->indices = kernel_program_tensor(program, "indices", 8.0 * (double)k->n);
+    program->workgroups = min_u64(build->machine->units, ceil_div(k->tiles, BULK_WAVES));
+    program->waves_per_workgroup = BULK_WAVES;
+    k->waves = program->workgroups * BULK_WAVES;
+    program->registers_per_lane = 40;
+    program->workgroups_per_unit_max = 1;
+    program->lds_bytes = (uint32_t)(BULK_WAVES * BULK_TILES_AHEAD * k->rows * min_u64(k->row_bytes, BULK_CHUNK));
+    program->work_units_total = k->n * k->chunks;
+    program->trips_per_wave = max_u64(1, k->tiles / k->waves);
+    program->flops = build->plan->flops;
+    kernel_require_lds(build, program->lds_bytes);
+    if (interval <= 0) {
+        kernel_fail(build, SIM_UNSUPPORTED, "parameter code=bulk is not valid: the device has no bulk reductions (unit.bulk_interval is 0)");
+    }
+    kernel_plan_add(build, program, 1);
+}
+
 /* index_add, index_put with accumulation, scatter_add and the gradient of a small embedding table run one and the same
  * kernel. 16-bit elements: each lane's addition goes by the packed atomic on its pair of elements, with a zero beside it. */
 static void index_add_build(struct kernel_build *build)
@@ -133,6 +225,9 @@ static void index_add_build(struct kernel_build *build)
     shape.flags = scatter_flags(build);
     shape.block = 128;
     kernel_fix_read_copies(build);
+    bool bulk = kernel_param_choice_or(build, "code", "element|bulk", 0, NULL) == 1;
+    uint32_t bulk_rows = bulk ? (uint32_t)kernel_param_integer_or(build, "tile", 1, BULK_ROWS_MAX, 4, "rows that one bulk load brings; 1 in "
+                                                                  "earlier versions") : 0;
     if (type != 0) {
         shape.element_bytes = 2;
         shape.type = WAVE_ATOMIC_PACKED16;
@@ -140,6 +235,12 @@ static void index_add_build(struct kernel_build *build)
     double source_bytes = (double)shape.element_bytes * (double)shape.n * (double)shape.width;
     double target_bytes = (double)shape.element_bytes * (double)shape.rows * (double)shape.width;
     kernel_require_hbm(build, source_bytes + target_bytes, "source and target");
+    if (bulk && (build->fixes != 0 || shape.flags != 0)) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter code=bulk goes without fixes, kind and order");
+    }
+    if (bulk && shape.width * shape.element_bytes % 16 != 0) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter code=bulk is not valid: rows must be a multiple of 16 bytes");
+    }
     if (!kernel_params_done(build)) {
         return;
     }
@@ -149,6 +250,10 @@ static void index_add_build(struct kernel_build *build)
     }
     build->plan->flops = (double)shape.n * (double)shape.width;
     kernel_value_per_time(build, 2 * source_bytes * 1e-6, "TB/s");
+    if (bulk) {
+        bulk_plan(build, &shape, drawn, bulk_rows);
+        return;
+    }
     if (kernel_has_fix(build, KERNEL_FIX_SORT_SEGMENT)) {
         kernel_plan_add_sort_segment(build, drawn,
                                      &(struct segment_shape){ (uint32_t)shape.width, shape.element_bytes, 8,
@@ -337,13 +442,11 @@ static void histogram_next(const struct wave_program *program, const struct wave
     }
 }
 
-static void histogram_build(struct kernel_build *build)
+static void histogram_of(struct kernel_build *build, struct scatter shape)
 {
-    struct scatter shape = scatter_read(build, true);
     struct index_request request = index_request_read(build, INDEX_UNIFORM, INDEX_ZIPF);
     shape.flags = scatter_flags(build);
     shape.private_bins = kernel_param_choice_or(build, "bins", "global|private", 0, NULL) == 1;
-    shape.element_bytes = kernel_param_choice_or(build, "counter", "u32|u64", 0, NULL) == 1 ? 8 : 4;
     shape.type = WAVE_ATOMIC_INT;
     shape.block = 256;
     kernel_fix_read_copies(build);
@@ -382,8 +485,24 @@ static void histogram_build(struct kernel_build *build)
     kernel_fix_target(build, target, counter_bytes, shape.element_bytes, shape.element_bytes, WAVE_ATOMIC_INT);
 }
 
+static void histogram_build(struct kernel_build *build)
+{
+    struct scatter shape = scatter_read(build, true);
+    shape.element_bytes = kernel_param_choice_or(build, "counter", "u32|u64", 0, NULL) == 1 ? 8 : 4;
+    histogram_of(build, shape);
+}
+
+/* That of a public collection of MI300X times: a u64 counter a bin, about ten bins. */
+static void ten_bins_build(struct kernel_build *build)
+{
+    struct scatter shape = { .lanes = build->machine->lanes, .element_bytes = 8, .width = 1 };
+    shape.n = kernel_param_integer(build, "n", 1, 1ull << 32);
+    shape.rows = kernel_param_unknown(build, "rows", 1, 1ull << 32, (struct kernel_unknown){ 10, 8, 12, "about 10 bins, filled evenly" });
+    histogram_of(build, shape);
+}
+
 #define ATOMIC_HELP ", kind (native|cas), order (relaxed|acq_rel), copies" INDEX_HELP
-#define ADD_HELP "n, D (elements of a row), rows, dtype (fp32|fp16|bf16)" ATOMIC_HELP
+#define ADD_HELP "n, D (elements of a row), rows, dtype (fp32|fp16|bf16), code (element|bulk), tile (rows of a bulk load)" ATOMIC_HELP
 
 const struct kernel_definition scatter_kernels[] = {
     { "scatter", "index_add", "rows of a source added to random rows by atomics", ADD_HELP, index_add_build },
@@ -394,5 +513,6 @@ const struct kernel_definition scatter_kernels[] = {
       "n, D (fp32 elements), rows, dtype (fp32)" INDEX_HELP, index_select_build },
     { "scatter", "histogram", "values counted by integer atomics",
       "n, rows (counters), bins (global|private: in shared memory first), counter (u32|u64)" ATOMIC_HELP, histogram_build },
+    { "npb_ep", "histogram", "values counted in a few u64 counters", "n, rows, bins" ATOMIC_HELP, ten_bins_build },
     { .suite = NULL },
 };
