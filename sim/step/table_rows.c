@@ -61,7 +61,7 @@ static enum sim_status add_kernel_row(struct measured_table *table, const char *
                         kernel_header);
     }
     enum sim_status status = number(path, line, "time_us", columns[3], &row.time_us, error);
-    if (status == SIM_OK) {
+    if (status == SIM_OK && (columns[4][0] != '\0' || row.time_us <= 0)) { /* beside a time, a value may be left out */
         status = number(path, line, "value", columns[4], &row.value, error);
     }
     if (status != SIM_OK) {

@@ -94,6 +94,65 @@ Test(uncertainty, coordinates_run_from_low_over_the_value_to_high)
     reckon_destroy(reckon);
 }
 
+/* Parameters that a question leaves out are drawn like the profile's values: 7 in [4, 14] is 4 + 3/2 = 5.5, rounded to 6, a
+ * quarter of the way, and 7 + 7/2 = 10.5, rounded to 11, at three quarters; 32 in [32, 2048], a factor of 64, goes by its
+ * logarithm, so that three quarters are 32 * sqrt(64) = 256. The same parameter on two devices is one unknown, another is not. */
+Test(uncertainty, unknown_parameters_are_drawn_between_their_bounds)
+{
+    static const struct reckon_assumed inputs[2] = { { "bag", 7, 4, 14 }, { "threshold", 32, 32, 2048 } };
+    struct doubt_values values = { .device_count = 2, .unknown_count = 5, .device = calloc(2, sizeof *values.device) };
+    doubt_values_add_inputs(&values, 0, inputs, 2);
+    doubt_values_add_inputs(&values, 1, inputs, 1);
+    cr_assert(eq(sz, values.unknown_count, 7));
+    cr_expect(eq(sz, values.device[0].values[0].unknown, 5));
+    cr_expect(eq(sz, values.device[0].values[1].unknown, 6));
+    cr_expect(eq(sz, values.device[1].values[0].unknown, 5));
+    double at[7] = { 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.75 };
+    char text[128];
+    doubt_values_params(&values, 0, at, "rate=0.1", text, sizeof text);
+    cr_expect(eq(str, text, "rate=0.1;bag=6;threshold=256"));
+    at[5] = 0.75;
+    doubt_values_params(&values, 1, at, NULL, text, sizeof text);
+    cr_expect(eq(str, text, "bag=11"));
+    at[5] = at[6] = 0.5;
+    doubt_values_params(&values, 0, at, "", text, sizeof text);
+    cr_expect(eq(str, text, "bag=7;threshold=32"));
+    doubt_values_finish(&values);
+}
+
+/* Violations of one bag in ten each cost an atomic, so bags of 4 to 14 of the same indices move the time: beside values that are
+ * all taken as measured, a question without its bag has a wider interval than one that gives it, and the bag is what drives it. */
+Test(uncertainty, a_parameter_left_out_widens_the_interval)
+{
+    struct reckon *reckon = session();
+    struct reckon_device *mi350x = device(reckon, "mi350x");
+    struct chip_profile *chip = reckon_device_chip_edit(mi350x);
+    for (int i = 0; i < CHIP_NUMBERS; i++) {
+        chip->meta[i].kind = PROFILE_MEASURED;
+    }
+    struct reckon_kernel_request given = { .suite = "bounds_check", .kernel = "per_thread_atomic",
+                                           .params = "tables=2;indices=200000;rate=0.1;bag=7" }, open = given;
+    open.params = "tables=2;indices=200000;rate=0.1";
+    struct reckon_doubts *narrow = NULL, *wide = NULL;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, reckon_kernel_doubts(reckon, &mi350x, 1, &given, 16, &narrow, &error), SIM_OK), "%s", error.text);
+    cr_assert(eq(int, reckon_kernel_doubts(reckon, &mi350x, 1, &open, 16, &wide, &error), SIM_OK), "%s", error.text);
+    cr_expect(eq(dbl, narrow->time[0].nominal, wide->time[0].nominal));
+    cr_expect(eq(sz, wide->value_count, narrow->value_count + 1));
+    double spread[2] = { 0 };
+    const struct reckon_doubts *both[2] = { narrow, wide };
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t s = 0; s < 16; s++) {
+            spread[i] += pow(log(both[i]->time[0].samples[s] / both[i]->time[0].nominal), 2);
+        }
+    }
+    cr_expect(gt(dbl, spread[1], 1.2 * spread[0]), "%g against %g", spread[1], spread[0]);
+    reckon_doubts_free(narrow);
+    reckon_doubts_free(wide);
+    reckon_device_close(mi350x);
+    reckon_destroy(reckon);
+}
+
 /* The same profile twice is one set of unknowns: the ratio is 1 in every sample, though the time is not. */
 Test(uncertainty, devices_are_compared_on_paired_samples)
 {

@@ -111,6 +111,38 @@ Test(params, every_kernel_refuses_a_parameter_that_it_does_not_know)
     }
 }
 
+/* What the study leaves out, with the range that it allows; a parameter that is given is no assumption. */
+Test(params, unknown_parameters_carry_their_range)
+{
+    static const struct { const char *suite, *kernel, *params, *key; double value, low, high; } cases[] = {
+        { "tbe", "backward", "B=64;T=1;L=2;D=64;prec=fp16", "rows", 1e7, 1e6, 1e7 },
+        { "tbe", "backward", "B=64;T=1;L=2;D=64;prec=fp16", "resident", 512, 512, 1024 },
+        { "tbe", "backward", "B=64;T=1;L=2;D=64;prec=fp16;fix=wave-per-row", "resident", 2048, 1024, 2048 },
+        { "tbe", "backward", "B=64;T=1;L=2;D=64;prec=fp16", "threshold", 32, 32, 64 },
+        { "bounds_check", "per_thread_atomic", "rate=0", "bag", 7, 4, 14 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kernel_plan *plan = walk_plan(cases[i].suite, cases[i].kernel, cases[i].params, 64);
+        size_t found = 0;
+        for (size_t a = 0; a < plan->assumption_count; a++) {
+            const struct kernel_assumption *assumption = &plan->assumptions[a];
+            if (strcmp(assumption->key, cases[i].key) == 0) {
+                found++;
+                cr_expect(eq(dbl, assumption->value, cases[i].value));
+                cr_expect(eq(dbl, assumption->low, cases[i].low));
+                cr_expect(eq(dbl, assumption->high, cases[i].high));
+            }
+        }
+        cr_expect(eq(sz, found, 1), "%s of %s/%s", cases[i].key, cases[i].suite, cases[i].kernel);
+        kernel_plan_destroy(plan);
+    }
+    struct kernel_plan *plan = walk_plan("tbe", "backward", "B=64;T=1;L=2;D=64;prec=fp16;rows=1000;resident=512;threshold=32", 64);
+    for (size_t a = 0; a < plan->assumption_count; a++) {
+        cr_expect(eq(str, plan->assumptions[a].key, ""));
+    }
+    kernel_plan_destroy(plan);
+}
+
 Test(params, text_is_canonical_and_keeps_the_order)
 {
     struct kernel_params *params;

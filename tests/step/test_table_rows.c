@@ -49,6 +49,20 @@ static void expect_error(const char *text, const char *piece)
 
 TestSuite(table_rows, .init = make_folder, .fini = remove_folder);
 
+Test(table_rows, a_row_with_a_time_may_lack_a_value)
+{
+    struct measured_table table = { 0 };
+    struct sim_error error = { 0 };
+    char *path = write_csv("time.csv", KERNELS "atomic,add,n=4,384,,us,\n");
+    cr_assert(eq(int, measured_table_read(path, &table, &error), SIM_OK), "%s", error.text);
+    cr_assert(eq(sz, table.row_count, 1));
+    cr_expect(eq(dbl, table.rows[0].time_us, 384));
+    cr_expect(eq(dbl, table.rows[0].value, 0));
+    measured_table_finish(&table);
+    free(path);
+    expect_error(KERNELS "atomic,add,n=4,0,,us,\n", ":2: value is ''");
+}
+
 Test(table_rows, kernel_rows_keep_their_columns_and_drop_observed)
 {
     struct measured_table table = { 0 };
