@@ -79,6 +79,26 @@ ParameterizedTest(struct launch_case *c, dense, recorded_grids)
     kernel_plan_destroy(plan);
 }
 
+/* The library's build for 64-lane chips, 256 units, 8,192 rows: blocks of 64 lanes by 2 with four columns a lane, so 4,096 values a
+ * lane. It wants 2 x 256 workgroups: for 3,456 columns, 14 strips of 256, ceil(512 / 14) = 37 a strip, which it keeps; for 256, one
+ * strip, min(512, 4,096 / 16) = 256, more than half of the units, so half: 128. 640 rows of 256 columns leave 320 values: 320 / 16 =
+ * 20 workgroups; 512 rows leave 256: 16, still kept. */
+Test(dense, wide_waves_split_a_sum_over_half_of_the_units)
+{
+    static const struct { const char *params; uint64_t workgroups; } cases[] = {
+        { "rows=8192;cols=3456;dtype_in=fp32", 14 * 37 },
+        { "rows=8192;cols=256;dtype_in=fp32", 128 },
+        { "rows=640;cols=256;dtype_in=fp32", 20 },
+        { "rows=512;cols=256;dtype_in=fp32", 16 },
+    };
+    struct kernel_machine machine = walk_machine(256, 64);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kernel_plan *plan = plan_on(&machine, "reduction", "columns", cases[i].params);
+        cr_expect(eq(u64, plan->launches[0].program->workgroups, cases[i].workgroups), "%s", cases[i].params);
+        kernel_plan_destroy(plan);
+    }
+}
+
 /* 65,536 fp32 values in one workgroup of 512 lanes with vectors of 4: a lane has 128 values, 256 are needed to share the
  * sum; so 32 dependent loads one after another. 2^20 values are shared by max(min(528, 128), 8) = 128 workgroups. */
 Test(dense, short_sums_stay_in_one_workgroup)

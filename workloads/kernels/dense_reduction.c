@@ -72,6 +72,19 @@ static void reduce_block(struct reduce_launch *launch, uint64_t dim0, uint64_t d
     launch->width = (uint32_t)min_u64(width, most / launch->height);
 }
 
+/* The library's build for 64-lane chips (PyTorch, Reduce.cuh) asks for fewer workgroups a unit, twice as many for one output, and
+ * deals an output to whole or half as many workgroups as there are units, to one rather than to fewer than 16. */
+#define WIDE_THREADS_PER_UNIT 256u
+
+static uint64_t wide_splits(uint64_t wanted, uint64_t units)
+{
+    uint64_t half = ceil_div(units, 2);
+    if (wanted > units) {
+        return units >= 128 ? units : units * (wanted > 512 ? 4 : 2);
+    }
+    return wanted > half ? half : wanted < 16 ? 1 : wanted;
+}
+
 /* setReduceConfig: rows of lanes share an output when each lane still has 16 values for every one of them; workgroups
  * share it when a lane has 256 values and the grid leaves units idle. */
 static void reduce_split(struct reduce_launch *launch, uint64_t outputs, uint64_t inputs,
@@ -85,11 +98,13 @@ static void reduce_split(struct reduce_launch *launch, uint64_t outputs, uint64_
     }
     launch->grid = ceil_div(outputs,
                             (uint64_t)lanes_on_output * (launch->height_reduces ? 1 : launch->height));
-    uint64_t target = (uint64_t)machine->units * (THREADS_PER_UNIT / (launch->width * launch->height));
+    bool wide = machine->lanes > 32;
+    uint64_t threads = !wide ? THREADS_PER_UNIT : outputs > 1 ? WIDE_THREADS_PER_UNIT : 2 * WIDE_THREADS_PER_UNIT;
+    uint64_t target = machine->units * max_u64(1, threads / (launch->width * launch->height));
     launch->splits = 1;
     if (launch->height_reduces && values >= 256 && launch->grid <= target) {
-        launch->splits = (uint32_t)max_u64(min_u64(ceil_div(target, launch->grid), ceil_div(values, 16)),
-                                           ceil_div(values, 256));
+        uint64_t wanted = max_u64(min_u64(ceil_div(target, launch->grid), ceil_div(values, 16)), ceil_div(values, 256));
+        launch->splits = (uint32_t)(wide ? wide_splits(wanted, machine->units) : wanted);
     }
 }
 
