@@ -222,7 +222,7 @@ static enum sim_status run_launch(const struct launch_run *run, struct kernel_re
 /* A window in the middle of the grid starts with the predecessor's data as it was left; the whole kernel has pushed out by then
  * what its own traffic had no room beside. Where that may be part of it, the time is in doubt by as much as reads from HBM add
  * to a stream that also writes. Traffic of half the caches leaves it alone (a partitioned L2 keeps copies); of data beyond
- * three times the caches, the window meets none either way. */
+ * three times the caches, the window meets none either way. Products wait for their units, not for the first read. */
 #define RESIDENCY_DOUBT 0.5
 static bool doubts_residency(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
                              const struct wave_program *program, const struct kernel_result *result)
@@ -231,7 +231,7 @@ static bool doubts_residency(const struct kernel_price_machine *machine, const s
     double caches = (chip->l2_capacity + (chip->has_mall ? chip->mall_capacity : 0)) * 1048576.0;
     bool predecessor = request->cache == HARNESS_CACHE_PREDECESSOR ||
                        (request->cache == HARNESS_CACHE_PROGRAM && program->initial_cache == WAVE_CACHE_STATE_PREDECESSOR);
-    return predecessor && result->sampled_fraction < 1 && result->bytes[KERNEL_LEVEL_L1] > caches / 2 &&
+    return predecessor && result->sampled_fraction < 1 && result->matrix_share <= KERNEL_PRICE_MATRIX_HEAVY && result->bytes[KERNEL_LEVEL_L1] > caches / 2 &&
            (double)program->predecessor_bytes < 3 * caches;
 }
 

@@ -69,8 +69,9 @@ Test(plan, a_proposal_splits_what_is_too_large)
     plan_destroy(plan);
 }
 
-/* One table with 90 of 100 ids on 16 GPUs: by its two parts of 32 columns a GPU would have 45 of a mean of 6.25; by rows each has
- * a sixteenth. The other table, 10 ids, stays in two parts of 5. */
+/* One table with 90 of 100 ids on 16 GPUs of two nodes: by its two parts of 32 columns a GPU would look up 45 rows an example; by rows
+ * each looks up a sixteenth, and the two pooled rows exchanged cost as much as 6 looked up. The other, 10 ids, stays in two
+ * parts of 5: cheaper than 6. */
 Test(plan, too_many_lookups_for_columns_go_by_rows)
 {
     static const struct plan_table skewed[] = { { "hot", 1000000, 64, 256, 4, 90 }, { "cool", 1000000, 64, 256, 4, 10 } };
