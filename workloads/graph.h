@@ -109,6 +109,7 @@ struct graph_allocation {
 struct graph {
     uint32_t rank_count;      /* ranks present */
     uint32_t world_size;      /* ranks of the run, present or not */
+    bool ranks_stand_for_all; /* the ranks of a trace of which another number of GPUs was asked */
     size_t node_count;
     struct graph_node *nodes;
     double traced_step_us;    /* span of the step in the trace, host included */

@@ -101,14 +101,19 @@ static void collect_widths(struct rewriting *w)
     }
 }
 
+static const char *what(const struct rewriting *w)
+{
+    return w->change->positions ? "sequence" : "batch";
+}
+
 static void ask_for(struct rewriting *w, const struct graph_node *node, double value, const char *why)
 {
     if (w->status == SIM_OK) {
         w->status = sim_fail(w->error, SIM_BAD_ARGUMENT,
-                             "%s: dimension %.0f of %.80s %s: it is %g times the batch of %.0f or a width of the model; say "
-                             "--set dim%.0f=batch or --set dim%.0f=fixed",
+                             "%s: dimension %.0f of %.80s %s: it is %g times the %s of %.0f or a width of the model; say "
+                             "--set dim%.0f=%s or --set dim%.0f=fixed",
                              w->graph->source, value, node->operator_name != NULL ? node->operator_name : node->name,
-                             why, value / w->change->from, w->change->from, value, value);
+                             why, value / w->change->from, what(w), w->change->from, value, what(w), value);
     }
 }
 
@@ -221,9 +226,9 @@ static double scaled(struct rewriting *w, const struct graph_node *node, double 
 {
     double to = value * w->change->to / w->change->from;
     if (to != floor(to) && w->status == SIM_OK) {
-        w->status = sim_fail(w->error, SIM_BAD_ARGUMENT, "%s: %.0f of %.80s would be %g at batch %g: choose a batch that "
-                                                         "keeps it whole",
-                             w->graph->source, value, node->name, to, w->change->to);
+        w->status = sim_fail(w->error, SIM_BAD_ARGUMENT, "%s: %.0f of %.80s would be %g at %s %g: choose one that keeps it "
+                                                         "whole",
+                             w->graph->source, value, node->name, to, what(w), w->change->to);
     }
     return to;
 }
@@ -358,13 +363,45 @@ static void copy_nodes(struct rewriting *w, struct graph *to)
     free(number);
 }
 
+/* The new graph, without nodes. */
+static struct graph *begin(const struct graph *graph)
+{
+    struct graph *to = graph_create(graph->source);
+    graph_add_ranks(to, graph->rank_count);
+    for (uint32_t r = 0; r < graph->rank_count && graph->ranks != NULL; r++) {
+        to->ranks[r] = graph->ranks[r];
+    }
+    to->world_size = graph->world_size;
+    to->ranks_stand_for_all = graph->ranks_stand_for_all;
+    to->steps_in_trace = graph->steps_in_trace;
+    to->ideal_issue = graph->ideal_issue;
+    to->traced_step_us = graph->traced_step_us;
+    for (size_t i = 0; i < graph->note_count; i++) {
+        graph_note(to, "%s", graph->notes[i]);
+    }
+    return to;
+}
+
+static enum sim_status finish(struct graph *to, enum sim_status status, struct graph **out, struct sim_error *error)
+{
+    if (status == SIM_OK) {
+        status = graph_check(to, error);
+    }
+    if (status != SIM_OK) {
+        graph_destroy(to);
+        return status;
+    }
+    *out = to;
+    return SIM_OK;
+}
+
 static enum sim_status check_change(const struct graph *graph, const struct rewrite_batch *change,
                                     struct sim_error *error)
 {
     struct shape shapes[TENSORS_MAX];
     if (!(change->from >= 1)) {
-        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a trace does not know its batch: say --batch (recorded, examples a GPU)",
-                        graph->source);
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a trace does not know its %s", graph->source,
+                        change->positions ? "sequences: say sequence=RECORDED:NEW" : "batch: say --batch (recorded, examples a GPU)");
     }
     for (size_t i = 0; i < graph->node_count; i++) {
         size_t count = shapes_parse(graph->nodes[i].shapes, shapes);
@@ -376,8 +413,8 @@ static enum sim_status check_change(const struct graph *graph, const struct rewr
             }
         }
     }
-    return sim_fail(error, SIM_BAD_ARGUMENT, "%s: no operator has a dimension of %.0f: was it recorded at that batch?",
-                    graph->source, change->from);
+    return sim_fail(error, SIM_BAD_ARGUMENT, "%s: no operator has a dimension of %.0f: was it recorded at that %s?",
+                    graph->source, change->from, change->positions ? "sequence" : "batch");
 }
 
 enum sim_status rewrite_batch(const struct graph *graph, const struct rewrite_batch *change, struct graph **out,
@@ -394,32 +431,77 @@ enum sim_status rewrite_batch(const struct graph *graph, const struct rewrite_ba
     w->change = change;
     w->error = error;
     collect_widths(w);
-    struct graph *to = graph_create(graph->source);
-    graph_add_ranks(to, graph->rank_count);
-    for (uint32_t r = 0; r < graph->rank_count && graph->ranks != NULL; r++) {
-        to->ranks[r] = graph->ranks[r];
-    }
-    to->world_size = graph->world_size;
-    to->steps_in_trace = graph->steps_in_trace;
-    to->ideal_issue = graph->ideal_issue;
-    to->traced_step_us = graph->traced_step_us;
-    to->batch = change->to;
+    struct graph *to = begin(graph);
+    to->batch = change->positions ? graph->batch : change->to;
     copy_nodes(w, to);
-    for (size_t i = 0; i < graph->note_count; i++) {
-        graph_note(to, "%s", graph->notes[i]);
-    }
-    graph_note(to, "batch %.0f rewritten to %.0f by shape algebra: %zu kernels and collectives changed, %zu do not depend on it%s",
-               change->from, change->to, w->changed, w->kept,
-               w->by_rule > 0 ? "; some sizes that no shape shows are taken per example" : "");
+    graph_note(to, "%s %.0f rewritten to %.0f by shape algebra: %zu kernels and collectives changed, %zu do not depend on it%s",
+               what(w), change->from, change->to, w->changed, w->kept,
+               w->by_rule > 0 ? "; some sizes that no shape shows are taken in proportion" : "");
     status = w->status;
     free(w);
-    if (status == SIM_OK) {
-        status = graph_check(to, error);
+    return finish(to, status, out, error);
+}
+
+/* ---- GPUs ------------------------------------------------------------------------------------------------------ */
+
+static enum sim_status check_gpus(const struct graph *graph, uint32_t gpus, struct sim_error *error)
+{
+    if (graph->world_size < 2) {
+        return sim_fail(error, SIM_BAD_ARGUMENT,
+                        "%s: recorded on one GPU, so what several would exchange is not in it: describe the model (workloads/models)",
+                        graph->source);
     }
+    if (gpus < 2) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: gpus=%u of a run of %u: must be 2 or more", graph->source, gpus,
+                        graph->world_size);
+    }
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const struct graph_collective *collective = graph->nodes[i].collective;
+        if (graph->nodes[i].kind != GRAPH_COLLECTIVE || collective == NULL) {
+            continue;
+        }
+        if (collective->group_size != graph->world_size) {
+            return sim_fail(error, SIM_BAD_ARGUMENT,
+                            "%s: %.60s is among %u of %u ranks, and how such a group would grow is not in a trace: describe the model",
+                            graph->source, graph->nodes[i].name, collective->group_size, graph->world_size);
+        }
+        if (strcmp(collective->kind, "all_gather") == 0 || strcmp(collective->kind, "reduce_scatter") == 0) {
+            return sim_fail(error, SIM_BAD_ARGUMENT,
+                            "%s: %.60s may move parameters, whose size stays, or rows, whose number grows with the GPUs: describe the "
+                            "model", graph->source, graph->nodes[i].name);
+        }
+    }
+    return SIM_OK;
+}
+
+enum sim_status rewrite_gpus(const struct graph *graph, uint32_t gpus, struct graph **out, struct sim_error *error)
+{
+    *out = NULL;
+    enum sim_status status = check_gpus(graph, gpus, error);
     if (status != SIM_OK) {
-        graph_destroy(to);
         return status;
     }
-    *out = to;
-    return SIM_OK;
+    struct graph *to = begin(graph);
+    bool dealt = false;
+    to->world_size = gpus;
+    to->ranks_stand_for_all = true;
+    to->batch = graph->batch;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        struct graph_node node = graph->nodes[i];
+        copy_texts(&node, to);
+        node.params = node.params != NULL ? graph_intern(to, node.params) : NULL;
+        node.traced_us = 0;
+        if (node.kind == GRAPH_COLLECTIVE && node.collective != NULL) {
+            struct graph_collective *collective = graph_add_collective(to);
+            *collective = *node.collective;
+            collective->group_size = gpus;
+            collective->split_bytes_to = NULL;
+            node.collective = collective;
+            dealt = dealt || strcmp(collective->kind, "all_to_all") == 0;
+        }
+        graph_add(to, &node);
+    }
+    graph_note(to, "%u GPUs rewritten to %u at the same batch a GPU%s", graph->world_size, gpus,
+               dealt ? "; tables are taken as dealt out evenly, each GPU looking up as much as before" : "");
+    return finish(to, SIM_OK, out, error);
 }

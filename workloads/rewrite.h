@@ -1,13 +1,15 @@
-/* What-if on a recorded step: its batch changed by algebra over the shapes of its operators.
+/* What-if on a recorded step: its batch or its sequences' length changed by algebra over the shapes of its operators, or the number
+ * of its GPUs.
  *
  * A dimension is the batch, or examples in it, when it is a whole multiple of the recorded batch. Where a dimension could
  * as well be a width of the model (a parameter's gradient has it, or one tensor has two such dimensions) it is asked for by
  * name, never guessed. A kernel's sizes follow from the dimensions that they stand for; library products are chosen anew
- * for the changed shape. */
+ * for the changed shape. Positions of a sequence are found as examples are. */
 #ifndef WORKLOADS_REWRITE_H
 #define WORKLOADS_REWRITE_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "sim/core/status.h"
 #include "workloads/graph.h"
 
@@ -17,7 +19,8 @@ struct rewrite_dim { /* the user's answer about a dimension */
 };
 
 struct rewrite_batch {
-    double from, to; /* examples a GPU */
+    bool positions;  /* not examples a GPU, but positions of a sequence */
+    double from, to;
     const struct rewrite_dim *dims;
     size_t dim_count;
 };
@@ -27,5 +30,11 @@ struct rewrite_batch {
  * a size that would not be whole. */
 enum sim_status rewrite_batch(const struct graph *graph, const struct rewrite_batch *change, struct graph **out,
                               struct sim_error *error);
+
+/* The same step on `gpus` GPUs, each with the batch it had: every collective over all of them takes them all. Gradients and what a
+ * GPU sends of its examples stay, tables are taken as dealt out evenly, so that each GPU looks up as much as before. The ranks
+ * given stand for the others. Errors: SIM_BAD_ARGUMENT for a trace of one GPU (which work its tables would share out is not in it),
+ * a collective among a part of the ranks, and all-gathers or reduce-scatters, which may be of parameters or of rows. */
+enum sim_status rewrite_gpus(const struct graph *graph, uint32_t gpus, struct graph **out, struct sim_error *error);
 
 #endif

@@ -222,44 +222,124 @@ enum sim_status model_route_case(struct reckon *reckon, const char *name, const 
 
 #define DIMS_MAX 64
 
-static enum sim_status read_setting(const char *setting, struct rewrite_batch *change, struct rewrite_dim *dims,
-                                    struct sim_error *error)
+/* What is asked of a trace. */
+struct trace_change {
+    struct rewrite_batch batch, sequence;
+    struct rewrite_dim dims[DIMS_MAX];
+    size_t dim_count;
+    uint32_t gpus; /* 0: as recorded */
+};
+
+/* What a trace cannot be asked, and what of it is missing there. */
+static const struct {
+    const char *key, *missing;
+} not_in_traces[] = {
+    { "precision", "which operators would run in it and which casts go" },
+    { "layers", "which of its operators make a layer" },
+    { "checkpoint", "which results a block keeps and which it computes again" },
+    { "plan", "which table a lookup belongs to and how many rows it has" },
+};
+
+static enum sim_status refuse_setting(const char *setting, struct sim_error *error)
+{
+    size_t length = strcspn(setting, "=");
+    for (size_t i = 0; i < sizeof not_in_traces / sizeof not_in_traces[0]; i++) {
+        if (strlen(not_in_traces[i].key) == length && strncmp(setting, not_in_traces[i].key, length) == 0) {
+            return sim_fail(error, SIM_UNSUPPORTED, "--set %s: a trace does not say %s: describe the model (workloads/models)", setting,
+                            not_in_traces[i].missing);
+        }
+    }
+    return sim_fail(error, SIM_UNSUPPORTED,
+                    "--set %s: of a trace only batch, sequence and gpus can be changed (skew, hot_share and fix set, dimN=batch|sequence|fixed "
+                    "said); describe the model for the rest (workloads/models)",
+                    setting);
+}
+
+static enum sim_status read_sequence(const char *setting, const char *value, struct rewrite_batch *sequence, struct sim_error *error)
+{
+    char *colon = NULL, *end = NULL;
+    sequence->from = strtod(value, &colon);
+    sequence->to = *colon == ':' ? strtod(colon + 1, &end) : 0;
+    if (end == NULL || *end != '\0' || !(sequence->from >= 1 && sequence->from <= 1e9) || !(sequence->to >= 1 && sequence->to <= 1e9)) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be sequence=RECORDED:NEW, each a number of 1 to 1e9, for a trace does not "
+                                                 "know its own", setting);
+    }
+    return SIM_OK;
+}
+
+static enum sim_status read_dim(const char *setting, const char *equals, struct trace_change *change, struct sim_error *error)
+{
+    char *end = NULL;
+    double value = strtod(setting + 3, &end);
+    bool scales = strcmp(equals + 1, "batch") == 0 || strcmp(equals + 1, "sequence") == 0;
+    if (end != equals || change->dim_count == DIMS_MAX || (!scales && strcmp(equals + 1, "fixed") != 0)) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be dimN=batch, dimN=sequence or dimN=fixed", setting);
+    }
+    change->dims[change->dim_count++] = (struct rewrite_dim){ value, scales };
+    return SIM_OK;
+}
+
+static enum sim_status read_setting(const char *setting, struct trace_change *change, struct sim_error *error)
 {
     const char *equals = strchr(setting, '=');
     char *end = NULL;
-    if (equals != NULL && strncmp(setting, "batch=", 6) == 0) {
-        change->to = strtod(equals + 1, &end);
-        if (*end != '\0' || !(change->to >= 1 && change->to <= 1e9)) {
-            return sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be a number of 1 to 1e9", setting);
-        }
-        return SIM_OK;
+    if (equals == NULL) {
+        return refuse_setting(setting, error);
     }
-    if (equals != NULL && strncmp(setting, "dim", 3) == 0) {
-        double value = strtod(setting + 3, &end);
-        bool batch = strcmp(equals + 1, "batch") == 0;
-        if (end != equals || change->dim_count == DIMS_MAX || (!batch && strcmp(equals + 1, "fixed") != 0)) {
-            return sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be dimN=batch or dimN=fixed", setting);
-        }
-        dims[change->dim_count++] = (struct rewrite_dim){ value, batch };
-        return SIM_OK;
+    if (strncmp(setting, "batch=", 6) == 0) {
+        change->batch.to = strtod(equals + 1, &end);
+        return *end == '\0' && change->batch.to >= 1 && change->batch.to <= 1e9
+                   ? SIM_OK
+                   : sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be a number of 1 to 1e9", setting);
     }
-    return sim_fail(error, SIM_UNSUPPORTED,
-                    "--set %s: of a trace only batch can be changed (skew, hot_share and fix set, dimN=batch|fixed said); describe the model "
-                    "for the rest (workloads/models)",
-                    setting);
+    if (strncmp(setting, "sequence=", 9) == 0) {
+        return read_sequence(setting, equals + 1, &change->sequence, error);
+    }
+    if (strncmp(setting, "gpus=", 5) == 0) {
+        double gpus = strtod(equals + 1, &end);
+        change->gpus = *end == '\0' && gpus >= 1 && gpus <= 1e5 && gpus == floor(gpus) ? (uint32_t)gpus : 0;
+        return change->gpus > 0 ? SIM_OK
+                                : sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be a whole number of 2 to 100000", setting);
+    }
+    return strncmp(setting, "dim", 3) == 0 ? read_dim(setting, equals, change, error) : refuse_setting(setting, error);
+}
+
+static enum sim_status apply_change(const struct graph *graph, struct trace_change *change, struct graph **out, struct sim_error *error)
+{
+    struct rewrite_batch *shapes = change->sequence.to > 0 ? &change->sequence : &change->batch;
+    struct graph *scaled = NULL;
+    enum sim_status status = SIM_OK;
+    shapes->dims = change->dims;
+    shapes->dim_count = change->dim_count;
+    if (change->gpus == 0 || shapes->to != shapes->from) {
+        status = rewrite_batch(graph, shapes, &scaled, error);
+    }
+    if (status == SIM_OK && change->gpus > 0) {
+        status = rewrite_gpus(scaled != NULL ? scaled : graph, change->gpus, out, error);
+        graph_destroy(scaled);
+    } else {
+        *out = scaled;
+    }
+    if (status == SIM_OK && (*out)->batch <= 0) {
+        (*out)->batch = change->batch.to;
+    }
+    return status;
 }
 
 enum sim_status reckon_graph_rewrite(struct reckon *reckon, const struct graph *graph, double batch,
                                      const char *const *settings, size_t setting_count, struct graph **out,
                                      struct sim_error *error)
 {
-    struct rewrite_dim dims[DIMS_MAX];
-    struct rewrite_batch change = { .from = batch, .to = batch, .dims = dims };
+    struct trace_change change = { .batch = { .from = batch, .to = batch }, .sequence = { .positions = true } };
     enum sim_status status = SIM_OK;
     (void)reckon;
     *out = NULL;
     for (size_t i = 0; status == SIM_OK && i < setting_count; i++) {
-        status = read_setting(settings[i], &change, dims, error);
+        status = read_setting(settings[i], &change, error);
     }
-    return status == SIM_OK ? rewrite_batch(graph, &change, out, error) : status;
+    if (status == SIM_OK && change.sequence.to > 0 && change.batch.to != batch) {
+        status = sim_fail(error, SIM_BAD_ARGUMENT, "batch and sequence of a trace change one at a time: which of them a dimension holds would "
+                                                   "be in doubt");
+    }
+    return status == SIM_OK ? apply_change(graph, &change, out, error) : status;
 }

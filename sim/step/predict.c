@@ -914,11 +914,14 @@ static void fill_notes(struct prediction_build *build)
             build->timeline->dropped_syncs);
     }
     if (graph->world_size > graph->rank_count) {
-        notes_add(notes,
-                  is_described(graph) ? "%u of %u ranks played, those with most and least to do; the others arrive with the "
-                                        "last of these"
-                                      : "%u of %u ranks given: the others are taken to arrive with the last of these",
-                  graph->rank_count, graph->world_size);
+        const char *given = "given: the others are taken to arrive with the last of these";
+        if (graph->ranks_stand_for_all) {
+            given = "given, which stand for the others";
+        } else if (is_described(graph)) {
+            given = graph->rank_count > 2 ? "played, those with most and least to do and the fullest; the others arrive with the last of these"
+                                          : "played, those with most and least to do; the others arrive with the last of these";
+        }
+        notes_add(notes, "%u of %u ranks %s", graph->rank_count, graph->world_size, given);
     }
     double host_ms = 0;
     for (uint32_t r = 0; r < build->timeline->rank_count; r++) {
@@ -967,7 +970,7 @@ static void fill_head(struct prediction_build *build)
     snprintf(prediction->source, sizeof prediction->source, "%s", build->graph->source);
     snprintf(prediction->mode, sizeof prediction->mode, "model");
     prediction->gpus = build->request->gpus != 0      ? build->request->gpus
-                       : is_described(build->graph) ? build->graph->world_size
+                       : is_described(build->graph) || build->graph->ranks_stand_for_all ? build->graph->world_size
                                                     : build->graph->rank_count;
     fill_memory(build);
     basis_add_chip(&prediction->basis, &device->chip);
@@ -998,8 +1001,8 @@ static enum sim_status check_request(const struct reckon_predict_request *reques
     if (request->gpus != 0 && request->gpus != graph->rank_count && request->gpus != graph->world_size) {
         return sim_fail(
             error, SIM_UNSUPPORTED,
-            "--gpus %u: the step was recorded on %u, and other counts than recorded are not modelled yet",
-            request->gpus, graph->world_size);
+            "--gpus %u: the step was recorded on %u; --set gpus=%u asks for another number at the same batch a GPU",
+            request->gpus, graph->world_size, request->gpus);
     }
     return step_fixes_check(request->fixes, error);
 }

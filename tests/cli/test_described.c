@@ -55,5 +55,9 @@ Test(described, wrong_input_is_one_line)
     expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --set batch=64 --device h200", 1,
            "say --batch");
     expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --batch 8192 --set layers=2 --device h200",
-           2, "of a trace only batch can be changed");
+           2, "a trace does not say which of its operators make a layer");
+    expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --set sequence=512 --device h200", 1,
+           "sequence=RECORDED:NEW");
+    expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --set gpus=4 --device h200", 1,
+           "recorded on one GPU");
 }

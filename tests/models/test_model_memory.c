@@ -2,6 +2,7 @@
 #include "sim/core/data_path.h"
 #include "sim/step/memory.h"
 #include "workloads/models/model.h"
+#include "workloads/models/model_internal.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -134,4 +135,26 @@ Test(model_memory, row_wise_tables_lie_evenly)
     double all = 9390624.0 + 1293395 + 3367692 + 1000001 + 100e6 + 40e6 + 24e6 + 40e6 + 32e6 + 2e6 + 40e6;
     cr_expect(fabs(memory.owner_bytes[GRAPH_MEMORY_EMBEDDINGS] / (all / 8 * (2048 + 4)) - 1) < 1e-4, "%.0f bytes",
               memory.owner_bytes[GRAPH_MEMORY_EMBEDDINGS]);
+}
+
+/* 26 tables dealt whole to 16 GPUs: ranks 0 to 9 have two of them. The table of rank 3 is 4e8 rows of 128 floats and a float of
+ * state, 192.2 GiB, and has no more lookups than others; it still says how much a GPU must hold. */
+Test(model_memory, the_fullest_rank_is_among_those_played)
+{
+    struct model *model = NULL;
+    struct graph *graph = NULL;
+    struct step_memory memory;
+    struct sim_error error = { 0 };
+    char path[DATA_PATH_CAPACITY];
+    cr_assert_eq(data_path_find("workloads/models", "model", "mlperf_dlrm_v2", path, &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_read(path, &model, &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_set(model, "gpus=16", &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_set(model, "plan=table_wise", &error), SIM_OK, "%s", error.text);
+    model->tables[3].rows = 4e8;
+    model->tables[3].pooling = 2;
+    cr_assert_eq(model_graph(model, &graph, &error), SIM_OK, "%s", error.text);
+    step_memory_measure(graph, &memory);
+    cr_expect(memory.owner_bytes[GRAPH_MEMORY_EMBEDDINGS] > 4e8 * 129 * 4, "%g GiB", memory.owner_bytes[GRAPH_MEMORY_EMBEDDINGS] / GIB);
+    graph_destroy(graph);
+    model_destroy(model);
 }

@@ -301,13 +301,34 @@ static double lookups_of(const struct model *model, uint32_t rank)
     return lookups;
 }
 
-#define RANKS_ALL 8 /* up to so many ranks are all played; of more, the one with most to do and the one with least */
+/* Bytes of tables on a rank. */
+static double held_by(const struct model *model, uint32_t rank)
+{
+    double bytes = 0;
+    if (model->plan == NULL) {
+        return 0;
+    }
+    struct plan_table *tables = model_plan_tables(model);
+    struct plan_shard *shards = calloc(model->plan->table_count + 1, sizeof *shards);
+    SIM_ASSERT(shards != NULL, "out of memory");
+    size_t count = plan_shards(model->plan, tables, rank, shards);
+    for (size_t i = 0; i < count; i++) {
+        bytes += plan_shard_bytes(&tables[shards[i].table], &shards[i]);
+    }
+    free(shards);
+    free(tables);
+    return bytes;
+}
+
+#define RANKS_ALL 8 /* up to so many ranks are all played; of more, the one with most to do, with least, and the fullest */
+#define FULLER 1.05 /* than the other two: else it is one of them that says whether the step fits */
 
 /* Which ranks stand for all. Ranks that are not played arrive at collectives with the last that is. */
 static uint32_t choose_ranks(const struct model *model, uint32_t chosen[RANKS_ALL])
 {
-    uint32_t most = 0, least = 0;
+    uint32_t most = 0, least = 0, fullest = 0;
     for (uint32_t rank = 1; rank < model->gpus; rank++) {
+        fullest = held_by(model, rank) > held_by(model, fullest) ? rank : fullest;
         most = lookups_of(model, rank) > lookups_of(model, most) ? rank : most;
         least = lookups_of(model, rank) < lookups_of(model, least) ? rank : least;
     }
@@ -323,7 +344,15 @@ static uint32_t choose_ranks(const struct model *model, uint32_t chosen[RANKS_AL
     }
     chosen[0] = most < least ? most : least;
     chosen[1] = most < least ? least : most;
-    return 2;
+    if (held_by(model, fullest) <= FULLER * fmax(held_by(model, most), held_by(model, least))) {
+        return 2;
+    }
+    uint32_t at = 2;
+    for (; at > 0 && chosen[at - 1] > fullest; at--) {
+        chosen[at] = chosen[at - 1];
+    }
+    chosen[at] = fullest;
+    return 3;
 }
 
 #define TABLES_EXPLAINED 8
