@@ -40,6 +40,12 @@ static void put_crossing(struct page *page, const struct json *crossing)
     }
 }
 
+static void put_time(struct page *page, const struct json *point)
+{
+    page_number(page, number_of(point, "time_us"), 4, 1, " us");
+    report_interval(page, number_of(point, "time_us_low"), number_of(point, "time_us_high"));
+}
+
 static void put_device_verdict(struct page *page, const struct json *answer)
 {
     const struct json *curves = object_of(answer, "curves"), *crossings = object_of(answer, "crossovers");
@@ -54,11 +60,11 @@ static void put_device_verdict(struct page *page, const struct json *answer)
         page_text(page, c == 0 ? ": " : "; ");
         page_text(page, fix_of(json_at(curves, c)));
         page_text(page, " ");
-        page_number(page, number_of(from, "time_us"), 4, 1, " us");
+        put_time(page, from);
         page_text(page, " at ");
         page_number(page, number_of(from, "value"), 4, 1, "");
         page_text(page, " and ");
-        page_number(page, number_of(to, "time_us"), 4, 1, " us");
+        put_time(page, to);
         page_text(page, " at ");
         page_number(page, number_of(to, "value"), 4, 1, "");
         for (size_t x = 0; c > 0 && crossings != NULL && x < json_count(crossings); x++) {
@@ -181,10 +187,11 @@ static void put_zoomable(struct page *page, const struct curves *curves, const c
 static void put_table(struct page *page)
 {
     static const struct page_column columns[] = { { "device", false, false }, { "fix", false, false },        { "value", true, false },
-                                                  { "time", true, false },    { "limiter", false, false },    { "atomic share", true, false },
+                                                  { "time", true, false },    { "low", true, false },         { "high", true, false },
+                                                  { "limiter", false, false }, { "atomic share", true, false },
                                                   { "atomics", true, false }, { "hottest line", true, false }, { "executed at", false, false } };
     page_section(page, "points", "Points");
-    page_table_begin(page, "points-table", "Every point of the curves", columns, 9);
+    page_table_begin(page, "points-table", "Every point of the curves; low and high: a tenth of the samples is beyond", columns, 11);
     for (size_t d = 0; d < document_count(page->document); d++) {
         const struct json *answer = document_at(page->document, d), *curves = object_of(answer, "curves");
         for (size_t c = 0; curves != NULL && c < json_count(curves); c++) {
@@ -196,6 +203,8 @@ static void put_table(struct page *page)
                 page_cell(page, fix_of(json_at(curves, c)), false);
                 page_cell_number(page, number_of(point, "value"), 5, 1, "");
                 page_cell_number(page, number_of(point, "time_us"), 5, 1, " us");
+                page_cell_number(page, number_of(point, "time_us_low"), 4, 1, " us");
+                page_cell_number(page, number_of(point, "time_us_high"), 4, 1, " us");
                 page_cell(page, string_of(point, "limiter"), false);
                 page_cell_number(page, number_of(point, "atomic_share"), 3, 100, "%");
                 page_cell_number(page, number_of(atomics, "count"), 6, 1, "");

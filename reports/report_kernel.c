@@ -68,6 +68,8 @@ struct figure {
 
 static const struct figure figures[] = {
     { "time", "", "time_us", " us", 1 },
+    { "time, a tenth of the samples below", "", "time_us_low", " us", 1 },
+    { "time, a tenth of the samples above", "", "time_us_high", " us", 1 },
     { "device alone", "", "device_us", " us", 1 },
     { "value", "", "value", "", 1 },
     { "arithmetic", "", "tflops", " TFLOP/s", 1 },
@@ -96,7 +98,7 @@ static double figure_of(const struct json *answer, const struct figure *figure)
 
 static void put_figures(struct page *page)
 {
-    struct page_column columns[1 + DEVICES_MAX] = { { "", false, false } };
+    struct page_column columns[1 + DEVICES_MAX] = { { "figure", false, false } };
     size_t count = document_count(page->document) > DEVICES_MAX ? DEVICES_MAX : document_count(page->document);
     for (size_t d = 0; d < count; d++) {
         columns[d + 1] = (struct page_column){ string_of(document_at(page->document, d), "device"), true, false };

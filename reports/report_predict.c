@@ -92,13 +92,16 @@ static void put_figures(struct page *page)
         const char *key, *title, *suffix;
         double factor;
     } rows[] = {
-        { "step_ms", "step, queued back to back", " ms", 1 },      { "gpu_busy_ms", "GPU busy", " ms", 1 },
+        { "step_ms", "step, queued back to back", " ms", 1 },
+        { "step_ms_low", "step, a tenth of the samples below", " ms", 1 },
+        { "step_ms_high", "step, a tenth of the samples above", " ms", 1 },
+        { "gpu_busy_ms", "GPU busy", " ms", 1 },
         { "host_ms", "host busy", " ms", 1 },                      { "exposed_comm_ms", "communication not hidden", " ms", 1 },
         { "examples_per_s", "examples per second, all GPUs", "", 1 }, { "watts", "board power, mean of a GPU", " W", 1 },
         { "clock_mhz", "core clock while busy", " MHz", 1 },       { "recognised_fraction", "GPU time priced by a kernel program", "%", 100 },
         { "within_2x_fraction", "traced kernel time met within 2x", "%", 100 },
     };
-    struct page_column columns[1 + DEVICES_MAX] = { { "", false, false } };
+    struct page_column columns[1 + DEVICES_MAX] = { { "figure", false, false } };
     size_t count = document_count(page->document);
     count = count > DEVICES_MAX ? DEVICES_MAX : count;
     for (size_t d = 0; d < count; d++) {
@@ -526,7 +529,7 @@ static const char *const memory_keys[] = { "parameters", "gradients", "optimizer
 
 static void put_memory_table(struct page *page)
 {
-    struct page_column columns[2 + DEVICES_MAX] = { { "", false, false } };
+    struct page_column columns[2 + DEVICES_MAX] = { { "figure", false, false } };
     size_t count = document_count(page->document) > DEVICES_MAX ? DEVICES_MAX : document_count(page->document);
     for (size_t d = 0; d < count; d++) {
         columns[d + 1] = (struct page_column){ string_of(document_at(page->document, d), "device"), true, false };

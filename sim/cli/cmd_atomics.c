@@ -299,6 +299,34 @@ static enum sim_status find_sensitivity(struct arguments *arguments, struct reck
     return status;
 }
 
+/* ---- doubt */
+
+/* Every point at samples of what nobody measured, paired over the devices: time_us becomes their median. After the sensitivity,
+ * which compares with the profile's own values. */
+static enum sim_status sample_points(struct arguments *arguments, struct reckon *reckon, struct reckon_device *const *devices,
+                                     struct sim_error *error)
+{
+    struct atomics_answer *answer = &arguments->answer;
+    enum sim_status status = SIM_OK;
+    for (size_t i = 0; status == SIM_OK && i < answer->curve_count * answer->value_count; i++) {
+        size_t c = i / answer->value_count, v = i % answer->value_count;
+        char *params = point_params(arguments, c, v);
+        struct reckon_kernel_request request = { .suite = answer->suite, .kernel = answer->kernel, .params = params };
+        struct reckon_doubts *doubts = NULL;
+        status = reckon_kernel_doubts(reckon, devices, answer->device_count, &request, arguments->common.uncertainty, &doubts, error);
+        for (size_t d = 0; status == SIM_OK && d < answer->device_count; d++) {
+            struct reckon_kernel *kernel = answer->devices[d].kernels[c][v];
+            kernel->time_us = doubts->time[d].median;
+            kernel->time_us_low = doubts->time[d].low;
+            kernel->time_us_high = doubts->time[d].high;
+        }
+        reckon_doubts_free(doubts);
+        free(params);
+    }
+    answer->samples = arguments->common.uncertainty;
+    return status;
+}
+
 /* ---- the command */
 
 static struct json *answers_json(const struct atomics_answer *answer)
@@ -336,7 +364,7 @@ int cmd_atomics(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "SUITE/KERNEL k=v...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true },
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true, .has_intervals = true },
                                    .answer = { .curve_count = 1 } };
     struct atomics_answer *answer = &arguments.answer;
     struct reckon *reckon = NULL;
@@ -359,6 +387,9 @@ int cmd_atomics(int argc, char **argv)
             status = find_sensitivity(&arguments, reckon, devices[d], &answer->devices[d], &error);
         }
         code = status == SIM_OK ? 0 : cli_fail(&arguments.common, &error);
+    }
+    if (code == 0 && arguments.common.uncertainty > 0 && sample_points(&arguments, reckon, devices, &error) != SIM_OK) {
+        code = cli_fail(&arguments.common, &error);
     }
     if (code == 0 && arguments.svg != NULL && write_atomics_svg(answer, arguments.svg, &error) != SIM_OK) {
         code = cli_fail(&arguments.common, &error);

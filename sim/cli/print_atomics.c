@@ -85,6 +85,23 @@ static void crossing_text(const struct atomics_answer *answer, const double *a, 
 
 /* ---- text */
 
+static void print_intervals(const struct atomics_answer *answer, size_t v)
+{
+    if (answer->samples == 0) {
+        return;
+    }
+    printf("%-12s", "");
+    for (size_t d = 0; d < answer->device_count; d++) {
+        for (size_t c = 0; c < answer->curve_count; c++) {
+            const struct reckon_kernel *kernel = answer->devices[d].kernels[c][v];
+            char text[48];
+            snprintf(text, sizeof text, "[%.4g, %.4g]", kernel->time_us_low, kernel->time_us_high);
+            printf(" %22.22s", text);
+        }
+    }
+    putchar('\n');
+}
+
 static void print_times(const struct atomics_answer *answer)
 {
     printf("%-12s", answer->parameter);
@@ -106,6 +123,10 @@ static void print_times(const struct atomics_answer *answer)
             }
         }
         putchar('\n');
+        print_intervals(answer, v);
+    }
+    if (answer->samples > 0) {
+        printf("below each time its 80%% interval, of %u samples; limiters at the profile's own values\n", answer->samples);
     }
 }
 
@@ -204,6 +225,13 @@ static struct json *point_json(const struct atomics_answer *answer, size_t v,
     struct json *point = json_new_object(), *atomics = json_new_object();
     json_set_number(point, "value", answer->values[v]);
     json_set_number(point, "time_us", kernel->time_us);
+    if (answer->samples > 0) {
+        json_set_number(point, "time_us_low", kernel->time_us_low);
+        json_set_number(point, "time_us_high", kernel->time_us_high);
+    } else {
+        json_set_null(point, "time_us_low");
+        json_set_null(point, "time_us_high");
+    }
     json_set_string(point, "limiter", kernel_stage_text(kernel->result.limiter));
     json_set_number(point, "atomic_share", kernel->result.stack[KERNEL_STAGE_ATOMIC]);
     json_set_number(atomics, "count", kernel->result.atomic_count);
@@ -298,6 +326,12 @@ struct json *atomics_json(const struct atomics_answer *answer, size_t device)
         for (size_t n = 0; n < list->count; n++) {
             json_append_string(notes, list->text[n]);
         }
+    }
+    if (answer->samples > 0) {
+        char text[160];
+        snprintf(text, sizeof text, "times are medians of %u samples of what nobody measured, their ends a tenth of them below and above; all else is at the "
+                 "profile's own values", answer->samples);
+        json_append_string(notes, text);
     }
     json_set(object, "notes", notes);
     return object;

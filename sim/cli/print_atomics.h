@@ -26,6 +26,7 @@ struct atomics_answer {
     const char *variable, *parameter;
     bool logarithmic; /* the values' axis */
     size_t value_count, curve_count, device_count;
+    uint32_t samples;                      /* behind the kernels' times and intervals; 0: none, and intervals are of the window alone */
     double values[ATOMICS_VALUES_MAX];     /* ascending */
     const char *fixes[ATOMICS_CURVES_MAX]; /* [0] NULL: as it is; "A" or "A+B" */
     struct atomics_device *devices;        /* [device_count] */
