@@ -262,10 +262,12 @@ Test(field_kernels, h19_compare_and_swap_suffers_most_on_one_row)
 
 /* H44, pytorch/FBGEMM#6286: rows of 8 halves, a wave each: 32-lane groups 1.90 times as fast on MI350X; at least 64 B a bag
  * are 5.8 GB, 0.73 ms. */
-#define H44 "tbe/forward B=90800000 T=1 L=1 rows=80000000 prec=fp16 D="
+#define H44 "tbe/forward batches=variable B=90800000 T=1 L=1 rows=80000000 prec=fp16 D="
 Test(field_kernels, h44_narrow_rows_gain_by_sharing_a_wave, .timeout = 200)
 {
     struct answer eight = ask("mi350x", H44 "8");
+    printf("H44: %.1f ms, published 42.7\n", eight.us / 1000);
+    expect_between("over published", eight.us / 42700, 0.5, 1.5); /* the case's band begins at 25 ms: DEVIATIONS D17 */
     expect_between("32-lane groups", eight.us / ask("mi350x", H44 "8 --fix row-pack").us, 1.6, 2.1);
     cr_expect(lt(dbl, ask("mi350x", H44 "128").us / eight.us, 1.5));
     cr_expect(gt(dbl, eight.us, 5 * 730.0));

@@ -64,6 +64,9 @@ static const struct program_case cases[] = {
     { "tbe", "forward", "B=50;T=3;L=7;D=64;rows=1000;alpha=1.15;prec=fp16;code=measured", 50 * 3 * 7 * (4 + 128), 50 * 3 * 128, 0 },
     /* indices 8, rows of 2 D, fp32 out; tables and offsets besides */
     { "tbe", "forward", "B=50;T=3;L=40;D=192;rows=1000;prec=fp16;code=library", ANY, 50 * 3 * 768, 0 },
+    /* a bag: its number, half of the table's information, two offsets, indices, rows, its place */
+    { "tbe", "forward", "B=50;T=3;L=40;D=192;rows=1000;prec=fp16;code=library;batches=variable",
+      150 * (4 + 32 + 16 + 40 * 8 + 40 * 384 + 8), 50 * 3 * 768, 0 },
     { "tbe", "forward", "B=51;T=3;L=7;D=8;rows=1000;prec=fp16;code=library;fix=row-pack", ANY, 51 * 3 * 32, 0 },
     { "tbe", "backward", "B=2000;T=3;L=7;D=64;rows=1000;alpha=1.15;prec=fp16;fix=wave-per-row", ANY, ANY, ANY },
     { "tbe", "backward", "B=2000;T=3;L=7;D=64;rows=1000;prec=fp16;optimizer=sgd;resident=2048", ANY, ANY, ANY },

@@ -18,6 +18,8 @@ struct tbe {
     uint64_t weights, indices, output;                     /* output: of forward; the gradient in backward */
     uint64_t segments, keys, values;                       /* sorted backward */
     uint64_t tables_info, offsets;                         /* code=library, and how its loop was compiled */
+    uint64_t bag_map, places;                              /* of bags, batches=variable: which of which table; where its row goes */
+    bool variable;
     const struct library_variant *variant;
 };
 
@@ -167,9 +169,9 @@ struct library_variant {
 
 static const struct library_variant library_narrow = { 4, 1, 4, 4, 2, 40 }, library_wide = { 2, 4, 11, 1, 2, 52 };
 
-enum library_forward { LIBRARY_BAG, LIBRARY_INDICES, LIBRARY_ROWS, LIBRARY_STORE, LIBRARY_END };
+enum library_forward { LIBRARY_START, LIBRARY_BAG, LIBRARY_INDICES, LIBRARY_ROWS, LIBRARY_STORE, LIBRARY_END };
 
-/* r[0]: lookups whose indices are at hand. Bags side by side (fix row-pack) have equal lengths and go in step. */
+/* r[0]: lookups whose indices are at hand; r[1]: with tables of different batches, the bag's place is at hand. Bags side by side (fix row-pack) have equal lengths and go in step. */
 static void tbe_library_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
                              struct wave_op *op)
 {
@@ -184,16 +186,34 @@ static void tbe_library_next(const struct wave_program *program, const struct wa
     }
     uint64_t bags = end - first, lanes = bags * min_u64(group, k->width / variant->elements);
     switch (state->pc) {
-    case LIBRARY_BAG:
+    case LIBRARY_START:
         wave_first_trip(window, state);
-        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
-        op_work(op, 15, 45, 130 + 5 * KERNEL_SPECIAL_CYCLES);
+        state->pc = LIBRARY_BAG;
+        if (k->variable) { /* which table and which bag of it: no division tells */
+            op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+            op_work(op, 8, 16, 60 + 3 * KERNEL_SPECIAL_CYCLES);
+            op_span(op, k->bag_map + first * 4, 4 * bags);
+            op_lanes(op, k->lanes);
+            return;
+        }
+        __attribute__((fallthrough));
+    case LIBRARY_BAG:
+        op_begin(op, WAVE_LOAD, k->variable ? 0 : WAVE_NO_WAIT);
+        op_work(op, 15, k->variable ? 20 : 45, k->variable ? 40 : 130 + 5 * KERNEL_SPECIAL_CYCLES);
         op_span(op, k->tables_info + first / k->bags * TABLE_INFO_BYTES, TABLE_INFO_BYTES / 2);
         op_span_apart(op, k->offsets + first * 8, 8 * (bags + 1));
         op_lanes(op, k->lanes);
         state->pc = LIBRARY_INDICES;
         return;
     case LIBRARY_INDICES:
+        if (state->trip >= limit && k->variable && state->r[1] == 0) {
+            state->r[1] = 1;
+            op_begin(op, WAVE_LOAD, 0);
+            op_work(op, 3, 6, 16);
+            op_span(op, k->places + first * 8, 8 * bags);
+            op_lanes(op, k->lanes);
+            return;
+        }
         if (state->trip >= limit) {
             op_begin(op, WAVE_STORE, 0);
             op_work(op, 3, 12, 30);
@@ -483,6 +503,7 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
     } else {
         kernel_fix_read_copies(build);
     }
+    bool variable = library && kernel_param_choice_or(build, "batches", "equal|variable", 0, NULL) == 1;
     struct tbe_shape shape = tbe_read(build, library ? LIBRARY_ROW_BYTES : 32 * build->machine->lanes);
     if (!kernel_params_done(build)) {
         return;
@@ -512,6 +533,11 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
         k->variant = wide ? &library_wide : &library_narrow;
         k->tables_info = kernel_program_tensor(program, "tables", (double)k->tables * TABLE_INFO_BYTES);
         k->offsets = kernel_program_tensor(program, "offsets", 8 * ((double)k->tables * (double)k->bags + 1));
+        k->variable = variable;
+        if (variable) {
+            k->bag_map = kernel_program_tensor(program, "bags", 4 * (double)k->tables * (double)k->bags);
+            k->places = kernel_program_tensor(program, "places", 8 * (double)k->tables * (double)k->bags);
+        }
     }
     program->registers_per_lane = library ? k->variant->registers : forward ? (half ? 52 : 44) : (half ? 31 : 32);
     if (kernel_has_fix(build, KERNEL_FIX_ROW_PACK)) {
@@ -605,7 +631,7 @@ static void backward_sorted_build(struct kernel_build *build)
 }
 
 #define TBE_HELP "B (bags), T (tables), L (lookups a bag), D, rows (a table, 1e7), prec (fp32|fp16)" INDEX_HELP
-#define FORWARD_HELP TBE_HELP ", code (measured|library)"
+#define FORWARD_HELP TBE_HELP ", code (measured|library), batches (equal|variable; of code=library)"
 
 const struct kernel_definition tbe_kernels[] = {
     { "tbe", "forward", "sum-pooled lookups, a wave per bag", FORWARD_HELP, forward_build },
