@@ -257,7 +257,7 @@ void chart_bars(struct page *page, const char *title, const char *unit, const ch
 
 static const struct {
     double left, height;
-} xy_places[SHEETS] = { { 72, 360 }, { 76, 260 } };
+} xy_places[SHEETS] = { { 92, 360 }, { 92, 260 } };
 
 static void extend(struct axis *axis, double value)
 {
@@ -400,7 +400,7 @@ static void put_swing(struct page *page, const struct sheet *sheet, const char *
     const double ends[2] = { swing->low, swing->high };
     static const char *const names[2] = { "low", "high" };
     char cut[80], text[200];
-    cut_text(swing->label, sheet->narrow ? 48 : 36, cut, sizeof cut);
+    cut_text(swing->label, sheet->narrow ? 48 : 31, cut, sizeof cut);
     put_label(page, sheet->narrow ? at->left : at->left - 8, top + at->text_y, sheet->narrow ? "start" : "end", "", cut);
     for (unsigned e = 0; e < 2; e++) {
         double end = place(x, ends[e]);
