@@ -1,5 +1,7 @@
 /* One kernel on one package: occupancy, the initial cache state, what part of the kernel to simulate, and the result.
- * Sampling. A kernel whose requests exceed the window is cut in one of two ways:
+ * Sampling. A kernel whose requests exceed the window is cut in one of three ways:
+ *   flow:       of a grid of many rounds, a stretch in the middle: its first resident workgroups are met spread over their
+ *               lives, the run stops after the window, the rest follows at its rate; the end of the last ones is added;
  *   workgroups: the first N of the grid (or N spread over it, when they differ) run to their end, the rest is extrapolated at
  *               the rate between 40% and 85% of the window, counted in loop trips and not in finished workgroups;
  *   trips:      when one round of resident workgroups already exceeds the window, each wave runs its first trips only, the
@@ -16,10 +18,24 @@
 #include "sim/chiplet/reference_internal.h"
 
 #define QUICK_WARMING 4 /* requests replayed before a window, for each of the window: touching tags costs a fifth of timing them */
+#define ROUNDS_LEAST 3     /* of resident workgroups: the first fills the machine, the last keeps it full behind the others */
+#define ROUNDS_MOST 5
+#define ROUNDS_REQUESTS 3e6 /* may go into them, by the default window */
+#define ROUNDS_WINDOWS 12   /* by a smaller one so many windows, up to */
+#define ROUNDS_QUICK 1.2e6
+#define ROUNDS_MORE 4       /* into more than the least of them, where those are small */
+#define FLOW_ROUNDS 4      /* from which on a grid is a flow and not a few volleys */
+#define FLOW_STEPS 8       /* work units of a wave, to be met at one of them */
+#define FLOW_SHARE 0.25    /* of a round, simulated at least */
+#define SETTLING 2.5       /* times what can be under way */
+#define SENT_MATTERS 0.2   /* share of stores and atomics from which on those under way count too */
+#define TRIPS_LEAST 8
+#define TRIPS_STRETCH 2.5    /* a longer period's own work weighs little in it */
+#define HITS_MATTER 0.1    /* of the fetches, expected to be hits once the caches are full */
 #define DEFAULT_WINDOW_REQUESTS 1500000u
 #define LONGEST_WAVE_TRIPS 2000u /* of a wave that may bound the kernel alone: simulated, then scaled */
 
-enum cut { CUT_NONE, CUT_WORKGROUPS, CUT_TRIPS };
+enum cut { CUT_NONE, CUT_FLOW, CUT_WORKGROUPS, CUT_TRIPS };
 
 struct plan {
     enum cut cut;
@@ -29,11 +45,23 @@ struct plan {
     double units_of_run_full; /* units of the simulated workgroups without the trip limit */
     double requests_per_unit;
     uint64_t resident;        /* workgroups */
+    uint32_t rounds_counted;  /* CUT_WORKGROUPS: the pace is that of so many workgroups of each slot, after its first; 0: by marks */
 };
 
 static struct run_request whole(const struct wave_program *program, double share)
 {
     return (struct run_request){ .workgroup_count = program->workgroups, .window = { 0, UINT64_MAX }, .unit_share = share };
+}
+
+/* Where a stretch of `taken` workgroups stands for the grid: past the middle, and late in a stretch of like data if there are such. */
+static uint64_t middle_of_grid(const struct wave_program *program, double taken)
+{
+    double all = (double)program->workgroups;
+    double period = (double)program->workgroups_period;
+    if (period > taken && period < all) {
+        return (uint64_t)(floor(0.6 * all / period) * period + 0.8 * (period - taken));
+    }
+    return (uint64_t)(0.6 * fmax(all - taken, 0));
 }
 
 static struct plan make_plan(struct executor *executor, const struct package *package, const struct wave_program *program,
@@ -42,7 +70,8 @@ static struct plan make_plan(struct executor *executor, const struct package *pa
     struct plan plan = { .cut = CUT_NONE, .run = whole(program, share), .rounds = 1 };
     uint32_t usable = (uint32_t)(package->units * share + 0.5);
     plan.resident = (uint64_t)(usable > 0 ? usable : 1) * occupancy->workgroups_per_unit;
-    plan.requests_per_unit = executor_requests_per_unit(executor, &plan.run, 64);
+    struct request_mix mix = executor_request_mix(executor, &plan.run, 64);
+    plan.requests_per_unit = mix.per_unit;
     double units = (double)program->work_units_total;
     double window = options->window_requests > 0 ? (double)options->window_requests : DEFAULT_WINDOW_REQUESTS;
     /* an operation without requests costs the host about as much as one request */
@@ -55,27 +84,53 @@ static struct plan make_plan(struct executor *executor, const struct package *pa
     double window_units = window / cost_per_unit;
     double units_per_workgroup = units / (double)program->workgroups;
     uint64_t round = program->workgroups < plan.resident ? program->workgroups : plan.resident;
-    if (program->trips_per_wave > 1 && (double)round * units_per_workgroup * 3 > window_units && !program->workgroups_differ) {
+    double round_units = (double)round * units_per_workgroup;
+    /* pace shows only once as much has come back as can be under way */
+    double under_way = package->profile->l1_mshr + (mix.sent_share > SENT_MATTERS ? package->profile->l1_store_credits : 0);
+    double units_under_way = usable * under_way / cost_per_unit;
+    double rounds = (double)program->workgroups / (double)round;
+    bool is_quick = window < DEFAULT_WINDOW_REQUESTS;
+    double affordable = (is_quick ? fmin(ROUNDS_WINDOWS * window, ROUNDS_QUICK) : ROUNDS_REQUESTS) / cost_per_unit;
+    if (mix.atomic_share > SENT_MATTERS) {
+        affordable = ROUNDS_REQUESTS / cost_per_unit; /* queues at hot lines take lives to form */
+    }
+    bool is_in_rounds = rounds >= ROUNDS_LEAST && ROUNDS_LEAST * round_units <= affordable;
+    double more = is_quick ? fmin(ROUNDS_MORE * window_units, affordable) : affordable;
+    double rounds_run = fmin(fmax(floor(more / round_units), ROUNDS_LEAST), ROUNDS_MOST);
+    bool has_steps = units_per_workgroup >= FLOW_STEPS * program->waves_per_workgroup;
+    /* waves that loop over the grid's stride sweep memory side by side: met apart, they would not */
+    bool is_apart = program->trips_per_wave <= 1 || mix.atomic_share > SENT_MATTERS;
+    if (!is_in_rounds && has_steps && is_apart && rounds >= FLOW_ROUNDS && !program->workgroups_differ && options->engine == CHIP_ENGINE_FAST) {
+        double run = fmax(fmax(window_units, FLOW_SHARE * round_units), SETTLING * units_under_way);
+        plan.cut = CUT_FLOW;
+        plan.run.in_flow = true;
+        plan.run.units_expected = (uint64_t)(run / MARKS_END); /* the last mark */
+        double taken = ceil(run / MARKS_END / units_per_workgroup) + (double)round;
+        plan.run.first_workgroup = middle_of_grid(program, taken);
+        plan.run.workgroup_count = program->workgroups - plan.run.first_workgroup;
+        return plan;
+    }
+    if (!is_in_rounds && program->trips_per_wave > 1 && round_units * ROUNDS_LEAST > window_units && !program->workgroups_differ) {
         plan.cut = CUT_TRIPS;
         double trip_units = units_per_workgroup / (double)program->trips_per_wave;
-        double trips = window_units / ((double)round * trip_units);
-        uint64_t limit = trips < 4 ? 4 : (uint64_t)trips;
+        double trips = fmax(window_units, SETTLING * units_under_way) / ((double)round * trip_units);
+        double period = (double)program->trips_period / MARKS_SPAN;
+        if (program->trips_period > 1 && period < TRIPS_STRETCH * trips) { /* between the first and the last mark lie whole periods */
+            trips = ceil(trips / period) * period;
+        }
+        uint64_t limit = trips < TRIPS_LEAST ? TRIPS_LEAST : (uint64_t)ceil(trips);
         if (limit >= program->trips_per_wave) {
             limit = program->trips_per_wave;
         }
         plan.run.workgroup_count = round;
         plan.run.window.trip_limit = limit;
         plan.run.units_expected = (uint64_t)((double)round * trip_units * (double)limit);
-        plan.units_of_run_full = (double)round * units_per_workgroup;
-        plan.rounds = floor((double)program->workgroups / (double)round);
+        plan.units_of_run_full = round_units;
+        plan.rounds = floor(rounds);
         plan.remainder = program->workgroups % round;
         return plan;
     }
-    double count = ceil(window_units / units_per_workgroup);
-    double rounds = options->window_requests > 0 && options->window_requests < DEFAULT_WINDOW_REQUESTS ? 2 : 3;
-    if (count < rounds * (double)round) {
-        count = rounds * (double)round;
-    }
+    double count = ceil(fmax(window_units, rounds_run * round_units) / units_per_workgroup);
     if (count >= (double)program->workgroups) {
         plan.run.units_expected = program->work_units_total;
         return plan;
@@ -95,8 +150,11 @@ static struct plan make_plan(struct executor *executor, const struct package *pa
         }
         plan.run.marks_by_dispatch = true;
     } else {
+        plan.rounds_counted = window_units <= ROUNDS_MOST * round_units ? (uint32_t)rounds_run - 2 : 0;
+        bool may_stop = plan.rounds_counted > 0 && rounds >= 2 * rounds_run && options->engine == CHIP_ENGINE_FAST;
+        plan.run.rounds_wanted = may_stop ? plan.rounds_counted + 1 : 0;
         /* from the middle of the grid: its neighbours before it warm the caches, as they do in the whole run */
-        plan.run.first_workgroup = (uint64_t)(0.6 * ((double)program->workgroups - count));
+        plan.run.first_workgroup = middle_of_grid(program, count);
     }
     plan.units_of_run_full = units * count / (double)program->workgroups;
     plan.run.units_expected = (uint64_t)plan.units_of_run_full;
@@ -113,42 +171,86 @@ static uint64_t warm_requests(const struct package *package)
     return (uint64_t)(2.0 * bytes / package->line_bytes);
 }
 
-/* Replay the end of the kernel's own address stream: what a repeat finds in the caches. */
+/* The part of the kernel whose replay is about `limit` requests: what comes before the window, or the end. */
+static struct run_request replay_request(const struct wave_program *program, const struct plan *plan, double total, uint64_t limit,
+                                         double share)
+{
+    struct run_request request = whole(program, share);
+    if (total <= (double)limit) {
+        return request;
+    }
+    if (plan->cut == CUT_TRIPS && program->workgroups <= plan->resident) {
+        uint64_t trips = (uint64_t)ceil((double)program->trips_per_wave * (double)limit / total);
+        if (trips < program->trips_per_wave) {
+            request.window.trip_first = program->trips_per_wave - trips;
+        }
+        return request;
+    }
+    uint64_t count = (uint64_t)ceil((double)program->workgroups * (double)limit / total);
+    if (count >= program->workgroups) {
+        return request;
+    }
+    if (program->workgroups_differ) {
+        request.sample_of = plan->run.sample_of;
+        request.workgroup_count = request.sample_of > 0 && count > request.sample_of ? request.sample_of : count;
+        return request;
+    }
+    uint64_t before = plan->cut == CUT_WORKGROUPS || plan->cut == CUT_FLOW ? plan->run.first_workgroup : program->workgroups;
+    request.workgroup_count = count < before ? count : before;
+    request.first_workgroup = before - request.workgroup_count;
+    return request;
+}
+
+/* Replay `request`, about `limit` line requests, in two halves. Does it bring new lines all along? Then the caches' later contents
+ * follow from these in kind. Lines that the second half asked memory for less often than the first are lines that come back. */
+static bool is_stream_after(struct executor *executor, struct package *package, const struct wave_program *program, struct run_request request,
+                            uint64_t limit)
+{
+    struct run_request half[2] = { request, request };
+    bool by_trips = request.window.trip_first > 0;
+    if (by_trips) {
+        uint64_t middle = (request.window.trip_first + program->trips_per_wave) / 2;
+        half[0].window.trip_limit = middle;
+        half[1].window.trip_first = middle;
+    } else if (request.sample_of == 0 && request.workgroup_count > 1) {
+        half[0].workgroup_count = request.workgroup_count / 2;
+        half[1].first_workgroup = request.first_workgroup + half[0].workgroup_count;
+        half[1].workgroup_count = request.workgroup_count - half[0].workgroup_count;
+    } else {
+        executor_warm(executor, &request, limit * 2);
+        return true;
+    }
+    double fetches_a_request[2];
+    uint64_t fetches = 0;
+    for (int h = 0; h < 2; h++) {
+        fetches = package->fetches;
+        uint64_t requests = executor_warm(executor, &half[h], limit);
+        fetches = package->fetches - fetches;
+        fetches_a_request[h] = requests > 0 ? (double)fetches / (double)requests : 0;
+    }
+    double fewer = fetches_a_request[0] > 0 ? 1 - fetches_a_request[1] / fetches_a_request[0] : 0;
+    return fewer * (double)package_line_places(package) <= HITS_MATTER * (double)fetches;
+}
+
+/* Replay the end of the kernel's own address stream: what a repeat finds in the caches. A quick look replays in proportion to its
+ * window; a stream that kept bringing new lines meanwhile is continued in kind, one that comes back to its lines is replayed on. */
 static void warm_own(struct executor *executor, struct package *package, const struct wave_program *program, const struct plan *plan,
                      const struct chip_options *options, double share)
 {
-    uint64_t limit = warm_requests(package);
-    bool quick = options->window_requests > 0 && limit > QUICK_WARMING * options->window_requests;
-    if (quick) {
-        limit = QUICK_WARMING * options->window_requests; /* a quick look replays in proportion; what else was there is filled in kind */
-    }
-    struct run_request request = whole(program, share);
     double total = (double)program->work_units_total * plan->requests_per_unit;
-    if (total > (double)limit) {
-        if (plan->cut == CUT_TRIPS && program->workgroups <= plan->resident) {
-            double fraction = (double)limit / total;
-            uint64_t trips = (uint64_t)ceil((double)program->trips_per_wave * fraction);
-            if (trips < program->trips_per_wave) {
-                request.window.trip_first = program->trips_per_wave - trips;
-            }
-        } else {
-            uint64_t count = (uint64_t)ceil((double)program->workgroups * (double)limit / total);
-            if (count < program->workgroups) {
-                if (program->workgroups_differ) {
-                    request.sample_of = plan->run.sample_of;
-                    request.workgroup_count = request.sample_of > 0 && count > request.sample_of ? request.sample_of : count;
-                } else {
-                    uint64_t before = plan->cut == CUT_WORKGROUPS ? plan->run.first_workgroup : program->workgroups;
-                    request.workgroup_count = count < before ? count : before;
-                    request.first_workgroup = before - request.workgroup_count;
-                }
-            }
+    uint64_t limit = warm_requests(package);
+    uint64_t quick = QUICK_WARMING * options->window_requests;
+    bool is_quick = quick > 0 && quick < limit && total > (double)quick;
+    if (is_quick) {
+        struct run_request request = replay_request(program, plan, total, quick, share);
+        if (is_stream_after(executor, package, program, request, quick)) {
+            package_fill_in_kind(package, total / (double)quick);
+            return;
         }
+        package_reset(package);
     }
+    struct run_request request = replay_request(program, plan, total, limit, share);
     executor_warm(executor, &request, limit * 2);
-    if (quick && total > (double)limit) {
-        package_fill_in_kind(package, total / (double)limit);
-    }
     if (plan->cut == CUT_NONE || total <= (double)limit) {
         package_drop_copies(package); /* the whole kernel was replayed: what is run follows it */
         if (plan->run.first_workgroup > 0) { /* and what comes before the window */
@@ -181,9 +283,24 @@ static void prepare_caches(struct executor *executor, struct package *package, c
         break;
     case WAVE_CACHE_STATE_PREDECESSOR:
         warm_predecessor(package, program);
+        if (plan->cut != CUT_NONE && plan->run.first_workgroup > 0) { /* what comes before the window has pushed some of it out */
+            struct run_request before = whole(program, share);
+            double requests_a_workgroup = (double)program->work_units_total * plan->requests_per_unit / (double)program->workgroups;
+            uint64_t count = (uint64_t)ceil((double)warm_requests(package) / fmax(requests_a_workgroup, 1));
+            before.workgroup_count = count < plan->run.first_workgroup ? count : plan->run.first_workgroup;
+            before.first_workgroup = plan->run.first_workgroup - before.workgroup_count;
+            executor_warm(executor, &before, UINT64_MAX);
+        }
         break;
     case WAVE_CACHE_STATE_FLUSHED:
         package_fill_dirty(package);
+        if (plan->cut != CUT_NONE && package->mall != NULL) {
+            /* behind small L2s the long transient is the memory side's: a window meets that one */
+            uint64_t lines = (uint64_t)(package->profile->l2_capacity * 1048576.0) / package->line_bytes;
+            double total = (double)program->work_units_total * plan->requests_per_unit;
+            struct run_request request = replay_request(program, plan, total, lines, share);
+            executor_warm(executor, &request, lines * 2);
+        }
         break;
     case WAVE_CACHE_STATE_CLEAN:
         break;
@@ -325,6 +442,45 @@ static void fill_result(struct kernel_result *result, const struct package *pack
     result->simulated_wave_ops = outcome->wave_ops;
 }
 
+/* Of the workgroups that are neither the first of their slot nor among the last; ticks, 0 when too few ended. `error`: how far the
+ * rounds differ, which is most where the first does. A whole life has the reading and the writing of a workgroup in it, so the
+ * rate that follows (as many lives at a time as are resident) holds for grids whose workgroups move in step, too. */
+static double mean_life(const struct plan *plan, const struct run_outcome *outcome, double *error)
+{
+    double sum = 0;
+    uint64_t count = 0;
+    for (uint32_t k = 1; k <= plan->rounds_counted; k++) {
+        sum += outcome->round_life[k];
+        count += outcome->round_count[k];
+    }
+    if (count < plan->resident * plan->rounds_counted * 9 / 10) {
+        return 0;
+    }
+    double mean = sum / (double)count;
+    double worst = 0;
+    for (uint32_t k = 0; k <= plan->rounds_counted; k++) {
+        double life = outcome->round_life[k] / (double)outcome->round_count[k];
+        worst = fmax(worst, fabs(life / mean - 1));
+    }
+    *error = 0.25 * worst;
+    return mean;
+}
+
+/* What the end of a flow adds to its work at the full rate. When no workgroup is left to start, the resident ones are spread over
+ * their lives of `round` ticks: the flow keeps its rate until so few are left that each runs as if alone, in `alone` ticks a
+ * workgroup. With r = alone / round, that takes round (1 + r^2) / 2 for half a round of work. */
+static double flow_end(const struct engine *engine, struct package *package, const struct wave_program *program, double round)
+{
+    struct run_request request = { .first_workgroup = program->workgroups - 1, .workgroup_count = 1, .unit_share = 1, .window = { 0, UINT64_MAX } };
+    struct run_outcome alone;
+    struct package_traffic kept = package->traffic;
+    package_reset_timing(package);
+    engine_run(engine, &request, &alone);
+    package->traffic = kept;
+    double r = (double)alone.end < round ? (double)alone.end / round : 1;
+    return 0.5 * round * r * r;
+}
+
 static double run_plan(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan,
                        struct run_outcome *outcome, double *error)
 {
@@ -335,12 +491,21 @@ static double run_plan(const struct engine *engine, struct package *package, con
         return ticks;
     }
     double per_unit = steady_ticks_per_unit(outcome, error);
-    if (plan->cut == CUT_WORKGROUPS) {
-        double rest = (double)program->work_units_total - (double)outcome->units;
-        return ticks + (rest > 0 ? rest * per_unit : 0);
+    double units = (double)program->work_units_total;
+    double rest = units > (double)outcome->units ? units - (double)outcome->units : 0;
+    double round_units = units * (double)plan->resident / (double)program->workgroups;
+    if (plan->rounds_counted > 0) {
+        double life = mean_life(plan, outcome, error);
+        per_unit = life > 0 ? life / round_units : per_unit;
     }
-    double rest = plan->units_of_run_full - (double)outcome->units;
-    double round = ticks + (rest > 0 ? rest * per_unit : 0);
+    if (plan->cut == CUT_FLOW || (plan->cut == CUT_WORKGROUPS && outcome->stopped && !program->workgroups_differ)) {
+        return ticks + rest * per_unit + flow_end(engine, package, program, per_unit * round_units);
+    }
+    if (plan->cut == CUT_WORKGROUPS) {
+        return ticks + rest * per_unit;
+    }
+    double rest_of_round = plan->units_of_run_full - (double)outcome->units;
+    double round = ticks + (rest_of_round > 0 ? rest_of_round * per_unit : 0);
     double last = 0;
     if (plan->remainder > 0) {
         struct run_request request = plan->run;
@@ -358,6 +523,39 @@ static double run_plan(const struct engine *engine, struct package *package, con
         last = (double)partial.end + (partial_rest > 0 ? partial_rest * steady_ticks_per_unit(&partial, &ignored) : 0);
     }
     return round * plan->rounds + last;
+}
+
+/* A kernel that starts on empty caches, or on another's dirty lines, runs at that pace only until it has replaced them: beyond
+ * that at the pace of its own stream. A window far from that end says nothing of the rest, which a second one does. */
+static double run_from_strange_caches(const struct engine *engine, struct package *package, const struct wave_program *program,
+                                      const struct plan *plan, const struct chip_options *options, double share, struct run_outcome *outcome,
+                                      double *error)
+{
+    double first = run_plan(engine, package, program, plan, outcome, error);
+    bool is_strange = program->initial_cache == WAVE_CACHE_STATE_FLUSHED || program->initial_cache == WAVE_CACHE_STATE_CLEAN;
+    if (plan->cut == CUT_NONE || !is_strange) {
+        return first;
+    }
+    double ran = (double)outcome->units / (double)program->work_units_total;
+    double replaced = package_replaced_share(package);
+    double lasts = replaced > 0 ? ran / replaced : 1;
+    if (lasts >= 1 || lasts < 0.5 * ran) {
+        return first;
+    }
+    struct package_traffic traffic = package->traffic;
+    struct run_outcome later;
+    double later_error;
+    package_reset(package);
+    warm_own(engine->executor, package, program, plan, options, share);
+    package_reset_timing(package);
+    double rest = run_plan(engine, package, program, plan, &later, &later_error);
+    *error = lasts * *error + (1 - lasts) * later_error;
+    if (lasts < 0.5) {
+        *outcome = later;
+    } else {
+        package->traffic = traffic;
+    }
+    return lasts * first + (1 - lasts) * rest;
 }
 
 static void fill_power(struct kernel_result *result, const struct chip_profile *profile, const struct wave_program *program)
@@ -392,7 +590,7 @@ static enum sim_status run_engine(const struct chip_profile *profile, const stru
     prepare_caches(executor, package, program, &plan, options, share);
     struct run_outcome outcome;
     double sampling_error = 0;
-    double ticks = run_plan(&engine, package, program, &plan, &outcome, &sampling_error);
+    double ticks = run_from_strange_caches(&engine, package, program, &plan, options, share, &outcome, &sampling_error);
     double scale = outcome.units > 0 ? (double)program->work_units_total / (double)outcome.units : 1;
     if (plan.cut == CUT_NONE) {
         scale = 1;

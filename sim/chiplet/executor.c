@@ -32,6 +32,8 @@ struct workgroup_slot {
     uint32_t unit, first_wave;
     uint32_t running, at_barrier;
     sim_ticks barrier_time, end;
+    sim_ticks started; /* the slot was free for the workgroup at hand */
+    uint32_t round;    /* workgroups before it in this run */
 };
 
 struct wave {
@@ -709,6 +711,10 @@ static inline void count_units(struct executor *executor, uint32_t units, sim_ti
         set_mark(executor, t);
         executor->mark_due = executor->request->units_expected * (40 + 9 * executor->mark_index) / 100;
     }
+    if (executor->request->in_flow && executor->mark_index == RUN_MARKS) {
+        outcome->stopped = true;
+        outcome->end = t;
+    }
 }
 
 /* The position-th workgroup has been dispatched at `t`. */
@@ -996,6 +1002,39 @@ static uint64_t take_workgroup(struct executor *executor, uint32_t group)
     return executor->next_workgroup < executor->end_workgroup ? executor->next_workgroup++ : UINT64_MAX;
 }
 
+static uint64_t apply_functional(struct executor *executor, const struct wave_op *op, uint32_t group);
+
+/* The workgroup of a slot just started is met when `share` of its work is behind it: that part changes caches alone. Its waves stay
+ * within an operation of each other, so that those of one barrier meet. */
+static void advance_workgroup(struct executor *executor, struct workgroup_slot *slot, double share)
+{
+    const struct wave_program *program = executor->program;
+    uint32_t group = executor->units[slot->unit].group;
+    double units_left = share * (double)program->work_units_total / (double)program->workgroups;
+    bool moved = true;
+    while (units_left > 0 && moved) {
+        uint32_t at_barrier = 0;
+        uint32_t ended = 0;
+        moved = false;
+        for (uint32_t w = 0; w < program->waves_per_workgroup; w++) {
+            struct wave *wave = &executor->waves[slot->first_wave + w];
+            at_barrier += wave->op.kind == WAVE_BARRIER;
+            ended += wave->op.kind == WAVE_END;
+        }
+        bool all_wait = at_barrier > 0 && at_barrier + ended == program->waves_per_workgroup;
+        for (uint32_t w = 0; w < program->waves_per_workgroup; w++) {
+            struct wave *wave = &executor->waves[slot->first_wave + w];
+            if (wave->op.kind == WAVE_END || (wave->op.kind == WAVE_BARRIER && !all_wait)) {
+                continue;
+            }
+            apply_functional(executor, &wave->op, group);
+            units_left -= wave->op.work_units;
+            fetch_next(executor, wave);
+            moved = true;
+        }
+    }
+}
+
 static void fill_slots(struct executor *executor, const struct run_request *request)
 {
     uint32_t usable = (uint32_t)(executor->package->units * request->unit_share + 0.5);
@@ -1009,7 +1048,26 @@ static void fill_slots(struct executor *executor, const struct run_request *requ
         executor->slots[s].unit = s % executor->package->units;
         executor->slots[s].first_wave = s * executor->program->waves_per_workgroup;
         executor->slots[s].running = 0;
+        executor->slots[s].round = 0;
+        executor->slots[s].started = 0;
     }
+}
+
+/* A workgroup of `slot` has ended and another follows it. */
+static void count_round(struct executor *executor, struct workgroup_slot *slot)
+{
+    struct run_outcome *outcome = executor->outcome;
+    uint32_t wanted = executor->request->rounds_wanted;
+    if (slot->round < RUN_ROUNDS) {
+        outcome->round_life[slot->round] += (double)(slot->end - slot->started);
+        outcome->round_count[slot->round]++;
+        if (slot->round + 1 == wanted && outcome->round_count[slot->round] * executor->program->waves_per_workgroup == outcome->resident_waves) {
+            outcome->stopped = true;
+            outcome->end = slot->end;
+        }
+    }
+    slot->round++;
+    slot->started = slot->end;
 }
 
 static void end_wave(struct executor *executor, struct wave *wave, sim_ticks t)
@@ -1027,6 +1085,7 @@ static void end_wave(struct executor *executor, struct wave *wave, sim_ticks t)
     }
     uint64_t position = take_workgroup(executor, executor->units[slot->unit].group);
     if (position != UINT64_MAX) {
+        count_round(executor, slot);
         start_workgroup(executor, wave->slot, position, slot->end + executor->release_latency);
         count_dispatch(executor, position, slot->end);
     }
@@ -1181,6 +1240,10 @@ void executor_run(struct executor *executor, const struct run_request *request, 
         if (position != UINT64_MAX) {
             start_workgroup(executor, s, position, 0);
             outcome->resident_waves += executor->program->waves_per_workgroup;
+            if (request->in_flow) {
+                double turn = s * 0.6180339887498949; /* of the golden section: even over any run of slots */
+                advance_workgroup(executor, slot, turn - (double)(uint64_t)turn);
+            }
         }
     }
     while ((executor->calendar_waves > 0 || executor->far_waves != NO_WAVE) && !outcome->stopped) {
@@ -1319,11 +1382,13 @@ static uint64_t count_requests(struct executor *executor, const struct wave_op *
     return requests;
 }
 
-double executor_requests_per_unit(struct executor *executor, const struct run_request *request, uint32_t waves)
+struct request_mix executor_request_mix(struct executor *executor, const struct run_request *request, uint32_t waves)
 {
     executor->request = request;
     struct wave *wave = &executor->waves[0];
     uint64_t requests = 0;
+    uint64_t sent = 0;
+    uint64_t atomics = 0;
     uint64_t units = 0;
     uint64_t total = request->workgroup_count * executor->program->waves_per_workgroup;
     for (uint32_t i = 0; i < waves; i++) {
@@ -1337,9 +1402,14 @@ double executor_requests_per_unit(struct executor *executor, const struct run_re
             if (wave->op.kind == WAVE_END) {
                 break;
             }
-            requests += count_requests(executor, &wave->op);
+            uint64_t count = count_requests(executor, &wave->op);
+            requests += count;
+            sent += wave->op.kind == WAVE_LOAD ? 0 : count;
+            atomics += wave->op.kind == WAVE_ATOMIC ? count : 0;
             units += wave->op.work_units;
         }
     }
-    return units > 0 ? (double)requests / (double)units : (double)requests / waves;
+    return (struct request_mix){ .per_unit = units > 0 ? (double)requests / (double)units : (double)requests / waves,
+                                 .sent_share = requests > 0 ? (double)sent / (double)requests : 0,
+                                 .atomic_share = requests > 0 ? (double)atomics / (double)requests : 0 };
 }

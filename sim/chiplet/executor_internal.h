@@ -5,7 +5,10 @@
 #include "sim/core/wave_program.h"
 
 #define SIMDS_MAX 8
+#define RUN_ROUNDS 4 /* of resident workgroups, whose lives are added up */
 #define RUN_MARKS 6 /* times at evenly spaced unit counts between 40% and 85% of a run */
+#define MARKS_END 0.85
+#define MARKS_SPAN 0.45
 
 struct occupancy {
     uint32_t workgroups_per_unit;
@@ -25,6 +28,9 @@ struct run_request {
     uint64_t units_expected; /* for the marks; 0: none */
     bool marks_by_dispatch;  /* marks at 40% .. 100% of the workgroups dispatched, and the run stops at the last: for grids whose
                                 workgroups differ so much that the longest outlive the rest by far */
+    bool in_flow;            /* from the middle of a long grid: the first workgroups resident are met spread over their lives, the run
+                                stops at the last mark */
+    uint32_t rounds_wanted;  /* not 0: stop once every slot has seen so many workgroups end */
     double unit_share;       /* of CUs/SMs available, (0, 1] */
     bool one_wave_only;      /* the other waves of the workgroup retire at once */
     uint32_t one_wave;
@@ -34,6 +40,8 @@ struct run_outcome {
     sim_ticks end;                     /* last wave retired and last store or atomic drained */
     sim_ticks mark[RUN_MARKS];         /* when k-th mark of the units was reached */
     uint64_t mark_units[RUN_MARKS];
+    double round_life[RUN_ROUNDS];     /* of the workgroups that were k-th in their slot and had a successor: ticks, summed */
+    uint64_t round_count[RUN_ROUNDS];  /* how many */
     uint64_t units;                    /* work units executed */
     uint64_t wave_ops;
     double blame[KERNEL_STAGES];       /* wave-time by stage, ticks */
@@ -41,7 +49,7 @@ struct run_outcome {
     double lanes_sum, lanes_ops;
     uint64_t lds_atomics;
     uint32_t resident_waves;
-    bool stopped;                      /* marks_by_dispatch: before the work was done */
+    bool stopped;                      /* by one of these, before the work was done */
 };
 
 struct executor; /* owns units and waves; one at a time per package */
@@ -53,7 +61,13 @@ void executor_destroy(struct executor *executor);
 void executor_run(struct executor *executor, const struct run_request *request, struct run_outcome *outcome);
 /* Functional run of the same request: cache contents alone. Stops after `request_limit` line requests; returns how many. */
 uint64_t executor_warm(struct executor *executor, const struct run_request *request, uint64_t request_limit);
-/* Line requests and work units of `waves` sampled waves, functionally and without touching caches: requests per unit. */
-double executor_requests_per_unit(struct executor *executor, const struct run_request *request, uint32_t waves);
+
+struct request_mix {
+    double per_unit;   /* line requests per work unit */
+    double sent_share; /* of them, stores and atomics: [0, 1] */
+    double atomic_share;
+};
+/* Of `waves` sampled waves, functionally and without touching caches. */
+struct request_mix executor_request_mix(struct executor *executor, const struct run_request *request, uint32_t waves);
 
 #endif

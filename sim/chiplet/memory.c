@@ -183,7 +183,7 @@ static void mall_evict(struct package *package, const struct line_place *place, 
     if (groups != 0 && timed) {
         /* in company when the line's neighbour in the channel is here too */
         uint32_t channel_line = TAGS_TAG(entry) * package->mall_sets + place->mall_set;
-        uint32_t mate = channel_line ^ (2u << package->lines_per_block_shift);
+        uint32_t mate = package_row_mate(package, channel_line);
         uint32_t tag = fast_quotient(package->mall_set_divisor, mate);
         uint32_t set = fast_remainder(package->mall_set_divisor, mate, tag);
         hbm_write(package, place->channel, fast_quotient(package->row_divisor, channel_line), groups,
@@ -241,6 +241,7 @@ static sim_ticks memory_read(struct package *package, const struct line_place *p
         }
         *entry |= package_fetched_mask(package, mask) << 4;
     }
+    package->fetches++;
     if (timed) {
         sim_ticks end = hbm_read(package, place->channel, place->row, package_access_groups(package, mask), t);
         blame->hbm += end - t;
@@ -256,8 +257,8 @@ static inline struct tags_set *l2_set(struct package *package, uint32_t global_s
     return &package->l2[(size_t)global_slice * package->sets + place->set];
 }
 
-/* Send the dirty sectors of `entry` to its own channel and row. */
-static void write_back(struct package *package, uint32_t global_slice, uint32_t set, uint32_t entry, bool timed)
+static inline struct line_place place_of_entry(const struct package *package, uint32_t global_slice, uint32_t set, uint32_t entry,
+                                               uint32_t *slice_line)
 {
     uint32_t local = global_slice - fast_quotient(package->spg_divisor, global_slice) * package->slices_per_group;
     struct line_place place = { .slice = local };
@@ -266,13 +267,27 @@ static void write_back(struct package *package, uint32_t global_slice, uint32_t 
         place.slice = (t >> TAG_HOME_SHIFT) * package->slices_per_group + local;
         t &= (1u << TAG_HOME_SHIFT) - 1;
     }
-    uint32_t slice_line = t * package->sets + set;
-    package_place_memory(package, &place, slice_line);
+    *slice_line = t * package->sets + set;
+    package_place_memory(package, &place, *slice_line);
+    return place;
+}
+
+struct line_place package_place_of_entry(const struct package *package, uint32_t global_slice, uint32_t set, uint32_t entry)
+{
+    uint32_t slice_line;
+    return place_of_entry(package, global_slice, set, entry, &slice_line);
+}
+
+/* Send the dirty sectors of `entry` to its own channel and row. */
+static void write_back(struct package *package, uint32_t global_slice, uint32_t set, uint32_t entry, bool timed)
+{
+    uint32_t slice_line;
+    struct line_place place = place_of_entry(package, global_slice, set, entry, &slice_line);
     enum write_company company = WRITE_IN_COMPANY;
     if (timed && !package->has_mall) {
         /* in company: a whole line, with another line of the same DRAM row, from another part of memory: there while memory is
          * written in order, and hardly ever when lines are touched at random */
-        uint32_t mate = slice_line ^ (2u << package->lines_per_block_shift);
+        uint32_t mate = package_row_mate(package, slice_line);
         uint32_t mate_t = fast_quotient(package->set_divisor, mate);
         uint32_t mate_tag = package->is_private ? mate_t : mate_t | (TAGS_TAG(entry) >> TAG_HOME_SHIFT) << TAG_HOME_SHIFT;
         uint32_t mate_set = fast_remainder(package->set_divisor, mate, mate_t);

@@ -246,13 +246,17 @@ void package_reset(struct package *package)
     package_reset_timing(package);
 }
 
+/* Line indices that no tensor of a kernel reaches: of tags that are all index, and of those that hold a home. */
+#define UNRELATED_TAG_WHOLE 0x7ff000u
+#define UNRELATED_TAG_OF_HOME 0xe0000u
+
 void package_fill_dirty(struct package *package)
 {
     uint32_t all = (1u << package->sectors) - 1;
     for (uint32_t slice = 0; slice < package->slices; slice++) {
-        /* line indices that no tensor of a kernel reaches, home in the group that holds them */
+        /* home in the group that holds them */
         uint32_t group = slice / package->slices_per_group;
-        uint32_t base = package->is_private ? 0x7ff000u : 0xe0000u | group << 20;
+        uint32_t base = package->is_private ? UNRELATED_TAG_WHOLE : UNRELATED_TAG_OF_HOME | group << TAG_HOME_SHIFT;
         for (uint32_t s = 0; s < package->sets; s++) {
             for (int w = 0; w < package->ways; w++) {
                 uint32_t dirty = w < package->dirty_ways ? all : 0;
@@ -263,46 +267,172 @@ void package_fill_dirty(struct package *package)
     if (package->mall != NULL) {
         for (size_t s = 0; s < (size_t)package->channels * package->mall_sets; s++) {
             for (int w = 0; w < package->mall_ways; w++) {
-                package->mall[s].entry[w] = (0x7ff000u + (uint32_t)w) << 8 | all << 4 | all;
+                package->mall[s].entry[w] = (UNRELATED_TAG_WHOLE + (uint32_t)w) << 8 | all << 4 | all;
             }
         }
     }
 }
 
-/* Of one set: `model` holds what is known of it or of a neighbour, most recent first. */
-static void fill_set_in_kind(struct tags_set *set, const struct tags_set *model, int ways, int dirty_ways, double times, uint32_t free_bits)
+static int ways_known(const struct tags_set *set, int ways)
 {
     int known = 0;
-    int own = 0;
-    int dirty = 0;
-    while (known < ways && (model->entry[known] & 0xff) != 0) {
+    while (known < ways && (set->entry[known] & 0xff) != 0) {
         known++;
     }
-    while (own < ways && (set->entry[own] & 0xff) != 0) {
-        dirty += TAGS_DIRTY(set->entry[own++]) != 0;
+    return known;
+}
+
+/* The tag of a line like `entry`'s, `way` places further back in a stream. */
+static uint32_t tag_further_back(uint32_t entry, int way, uint32_t free_bits)
+{
+    uint32_t tag = TAGS_TAG(entry);
+    return (tag & ~free_bits) | ((tag + (uint32_t)way * 0x3d09u) & free_bits);
+}
+
+/* Of one set: `model` holds what is known of it or of a neighbour, most recent first. */
+static void fill_l2_set(struct tags_set *set, const struct tags_set *model, int ways, int dirty_ways, double times, uint32_t free_bits)
+{
+    int known = ways_known(model, ways);
+    int own = ways_known(set, ways);
+    int dirty = 0;
+    for (int way = 0; way < own; way++) {
+        dirty += TAGS_DIRTY(set->entry[way]) != 0;
     }
     for (int way = own; way < ways && way < known * times; way++) {
         uint32_t entry = model->entry[way % known];
-        uint32_t tag = TAGS_TAG(entry);
-        uint32_t away = (tag + (uint32_t)(way / known + 1) * 0x3d09u) & free_bits;
         bool is_dirty = TAGS_DIRTY(entry) != 0 && dirty < dirty_ways;
         dirty += is_dirty;
-        set->entry[way] = ((tag & ~free_bits) | away) << 8 | (is_dirty ? entry & 0xffu : entry & 0xf0u);
+        set->entry[way] = tag_further_back(entry, way / known + 1, free_bits) << 8 | (is_dirty ? entry & 0xffu : entry & 0xf0u);
+    }
+}
+
+struct mall_stream { /* lines */
+    double clean, dirty;     /* at the memory side so far */
+    double dirty_above;      /* in L2s, on their way */
+    double dirty_above_here; /* of those: lines that the memory side holds too, since they were read first */
+    double in_company;       /* of those at the memory side: the next line of their DRAM row is there too */
+};
+
+static bool mall_has_company(const struct package *package, size_t global_set, uint32_t entry)
+{
+    size_t channel = global_set / package->mall_sets;
+    uint32_t mate = package_row_mate(package, TAGS_TAG(entry) * package->mall_sets + (uint32_t)(global_set % package->mall_sets));
+    uint32_t tag = mate / package->mall_sets;
+    return tags_way(&package->mall[channel * package->mall_sets + mate % package->mall_sets], tag) >= 0;
+}
+
+static struct mall_stream count_stream(const struct package *package)
+{
+    struct mall_stream stream = { 0 };
+    for (size_t s = 0; s < (size_t)package->channels * package->mall_sets; s++) {
+        for (int w = 0; w < package->mall_ways; w++) {
+            uint32_t entry = package->mall[s].entry[w];
+            stream.dirty += TAGS_DIRTY(entry) != 0;
+            stream.clean += (entry & 0xff) != 0 && TAGS_DIRTY(entry) == 0;
+            stream.in_company += (entry & 0xff) != 0 && mall_has_company(package, s, entry);
+        }
+    }
+    for (uint32_t slice = 0; slice < package->slices; slice++) {
+        for (uint32_t set = 0; set < package->sets; set++) {
+            for (int w = 0; w < package->ways; w++) {
+                uint32_t entry = package->l2[(size_t)slice * package->sets + set].entry[w];
+                if (TAGS_DIRTY(entry) == 0) {
+                    continue;
+                }
+                struct line_place place = package_place_of_entry(package, slice, set, entry);
+                stream.dirty_above++;
+                stream.dirty_above_here += tags_way(&package->mall[place.channel * package->mall_sets + place.mall_set], place.mall_tag) >= 0;
+            }
+        }
+    }
+    return stream;
+}
+
+/* What the memory side holds in the middle of the stream: lines that were read, and those that L2s have pushed out. */
+static void fill_mall(struct package *package, const struct mall_stream *stream, double times, double l2_dirty)
+{
+    double both = stream->dirty_above > 0 ? stream->dirty_above_here / stream->dirty_above : 0;
+    double dirty = (stream->dirty + stream->dirty_above) * times - l2_dirty;
+    dirty = dirty > stream->dirty ? dirty : stream->dirty;
+    double clean = (stream->clean + both * stream->dirty) * times - both * dirty;
+    clean = clean > 0 ? clean : 0;
+    double lines = clean + dirty;
+    double per_set = lines / ((double)package->channels * package->mall_sets);
+    uint32_t dirty_of_256 = lines > 0 ? (uint32_t)(256 * dirty / lines) : 0;
+    uint32_t company_of_256 = lines > 0 ? (uint32_t)(256 * stream->in_company / (stream->clean + stream->dirty)) : 0;
+    uint32_t tags = UINT32_MAX / package->mall_sets;
+    tags = tags < 1u << 24 ? tags : 1u << 24;
+    for (size_t s = 0; s < (size_t)package->channels * package->mall_sets; s++) {
+        struct tags_set *set = &package->mall[s];
+        for (int way = ways_known(set, package->mall_ways); way < package->mall_ways && way < per_set; way++) {
+            /* the sets of a DRAM row's lines hold the same rows at the same places, if the stream brings rows whole */
+            uint64_t row = package_mix(s / 64 * 64 + (uint64_t)way);
+            bool is_dirty = (row & 255u) < dirty_of_256;
+            uint64_t line = package_mix(s * 64 + (uint64_t)way);
+            uint32_t tag = (uint32_t)((line >> 32 & 255u) < company_of_256 ? row >> 40 : line >> 40) % tags;
+            set->entry[way] = tag << 8 | package->whole_line << 4 | (is_dirty ? package->whole_line : 0);
+        }
     }
 }
 
 void package_fill_in_kind(struct package *package, double times)
 {
     uint32_t free_bits = package->is_private ? 0xffffffu : (1u << TAG_HOME_SHIFT) - 1;
+    struct mall_stream stream = { 0 };
+    if (package->mall != NULL) {
+        stream = count_stream(package);
+    }
     const struct tags_set *model = package->l2;
     for (size_t s = 0; s < (size_t)package->slices * package->sets; s++) {
         model = (package->l2[s].entry[0] & 0xff) != 0 ? &package->l2[s] : model;
-        fill_set_in_kind(&package->l2[s], model, package->ways, package->dirty_ways, times, free_bits);
+        fill_l2_set(&package->l2[s], model, package->ways, package->dirty_ways, times, free_bits);
     }
-    for (size_t s = 0; package->mall != NULL && s < (size_t)package->channels * package->mall_sets; s++) {
-        model = s == 0 || (package->mall[s].entry[0] & 0xff) != 0 ? &package->mall[s] : model;
-        fill_set_in_kind(&package->mall[s], model, package->mall_ways, package->mall_ways, times, 0xffffffu);
+    if (package->mall != NULL) {
+        fill_mall(package, &stream, times, (double)package_dirty_bytes(package) / package->line_bytes);
     }
+}
+
+struct outermost_cache {
+    const struct tags_set *sets;
+    size_t count;
+    uint32_t ways, unrelated, index_bits;
+};
+
+static struct outermost_cache outermost_cache_of(const struct package *package)
+{
+    bool whole = package->mall != NULL || package->is_private;
+    struct outermost_cache cache = { .unrelated = whole ? UNRELATED_TAG_WHOLE : UNRELATED_TAG_OF_HOME,
+                                     .index_bits = whole ? 0xffffffu : (1u << TAG_HOME_SHIFT) - 1 };
+    if (package->mall != NULL) {
+        cache.sets = package->mall;
+        cache.count = (size_t)package->channels * package->mall_sets;
+        cache.ways = (uint32_t)package->mall_ways;
+    } else {
+        cache.sets = package->l2;
+        cache.count = (size_t)package->slices * package->sets;
+        cache.ways = (uint32_t)package->ways;
+    }
+    return cache;
+}
+
+uint64_t package_line_places(const struct package *package)
+{
+    struct outermost_cache cache = outermost_cache_of(package);
+    return cache.count * cache.ways;
+}
+
+double package_replaced_share(const struct package *package)
+{
+    struct outermost_cache cache = outermost_cache_of(package);
+    uint64_t old = 0;
+    for (size_t s = 0; s < cache.count; s++) {
+        for (uint32_t w = 0; w < cache.ways; w++) {
+            uint32_t entry = cache.sets[s].entry[w];
+            uint32_t index = TAGS_TAG(entry) & cache.index_bits;
+            old += (entry & 0xff) == 0 || index - cache.unrelated < cache.ways;
+        }
+    }
+    return 1 - (double)old / ((double)cache.count * cache.ways);
 }
 
 uint64_t package_dirty_bytes(const struct package *package)

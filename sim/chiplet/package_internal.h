@@ -120,6 +120,7 @@ struct package {
     struct { uint64_t key; sim_ticks ready; } *pending; /* fills in flight, direct-mapped by line and group */
     uint64_t *tlb;                /* [groups][tlb_entries]: page + 1, direct-mapped */
     struct package_traffic traffic;
+    uint64_t fetches;             /* lines asked of HBM since the package was made, timed or not */
     sim_ticks now;                /* arrival of the access at hand at its slice: when its evictions are charged */
 };
 
@@ -223,6 +224,13 @@ static inline uint32_t package_fetched_mask(const struct package *package, uint3
     return mask;
 }
 
+/* Another line of a line's DRAM row, from another part of memory; both numbered within a channel, or a slice. There while memory is
+ * swept in order, and hardly ever when lines are touched at random. */
+static inline uint32_t package_row_mate(const struct package *package, uint32_t line_number)
+{
+    return line_number ^ (2u << package->lines_per_block_shift);
+}
+
 /* Whether a dirty line goes to memory with others of its DRAM row. */
 enum write_company { WRITE_ALONE, WRITE_UNKNOWN /* the row's other line is gone: in company if it was written of late */, WRITE_IN_COMPANY };
 
@@ -239,6 +247,8 @@ void package_set_hash(struct package *package);
 /* Channel, row and memory-side position of the line `slice_line` (its index among the lines of place->slice). */
 void package_place_memory(const struct package *package, struct line_place *place, uint32_t slice_line);
 struct line_place package_place(const struct package *package, uint64_t line);
+/* Slice number, channel, row and memory-side position of the line in an L2's tag store. */
+struct line_place package_place_of_entry(const struct package *package, uint32_t global_slice, uint32_t set, uint32_t entry);
 
 /* `place` is package_place(package, line), which callers need for the latency anyway.
  * Fetch sectors `mask` of `line` for a unit of `group`; `t` is the arrival at the L2. Returns when the data leave the slice
@@ -270,6 +280,10 @@ void package_fill_dirty(struct package *package);
 /* After a warming that touched few lines of a stream that is `times` as long: fill the places still empty with lines like those there,
  * dirty and whole as they are, but of addresses of their own. Writes then push others out as they do in the middle of the stream. */
 void package_fill_in_kind(struct package *package, double times);
+/* Lines that the outermost cache holds. */
+uint64_t package_line_places(const struct package *package);
+/* Share of the outermost cache that is neither empty nor what package_fill_dirty() put there. */
+double package_replaced_share(const struct package *package);
 /* Dirty sectors left in private L2s, written back at the kernel's end: bytes. */
 uint64_t package_dirty_bytes(const struct package *package);
 

@@ -103,6 +103,8 @@ struct wave_program {
     uint64_t work_units_total;     /* units of work_units over the whole kernel; exact for regular kernels, expected value
                                       for random ones; > 0 */
     uint64_t trips_per_wave;       /* of a typical wave; 0: waves do not loop (sampling then takes workgroups only) */
+    uint64_t trips_period;         /* 0, or the trips after which a wave does something else once (the end of a bag): a sample
+                                      of trips is then of whole periods */
     bool workgroups_differ;        /* true: neighbouring workgroups have unlike amounts of work, so that a sample must be
                                       spread over the grid and not taken from its head */
     uint64_t workgroups_period;    /* 0, or the workgroups after which the grid starts over on like data elsewhere (the next

@@ -219,39 +219,18 @@ static enum sim_status run_launch(const struct launch_run *run, struct kernel_re
 /* Share of a kernel's doubt (time x relative doubt, over its launches) from which a launch is worth a wider window. */
 #define WIDE_DOUBT_SHARE 0.1
 
-/* A window in the middle of the grid starts with the predecessor's data as it was left; the whole kernel has pushed out by then
- * what its own traffic had no room beside. Where that may be part of it, the time is in doubt by as much as reads from HBM add
- * to a stream that also writes. Traffic of half the caches leaves it alone (a partitioned L2 keeps copies); of data beyond
- * three times the caches, the window meets none either way. Products wait for their units, not for the first read. */
-#define RESIDENCY_DOUBT 0.5
-static bool doubts_residency(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
-                             const struct wave_program *program, const struct kernel_result *result)
-{
-    const struct chip_profile *chip = machine->chip;
-    double caches = (chip->l2_capacity + (chip->has_mall ? chip->mall_capacity : 0)) * 1048576.0;
-    bool predecessor = request->cache == HARNESS_CACHE_PREDECESSOR ||
-                       (request->cache == HARNESS_CACHE_PROGRAM && program->initial_cache == WAVE_CACHE_STATE_PREDECESSOR);
-    return predecessor && result->sampled_fraction < 1 && result->matrix_share <= KERNEL_PRICE_MATRIX_HEAVY && result->bytes[KERNEL_LEVEL_L1] > caches / 2 &&
-           (double)program->predecessor_bytes < 3 * caches;
-}
-
 static double doubt_us(const struct launch_run *run, const struct kernel_result *result)
 {
-    double doubt = result->sampling_error;
-    if (doubts_residency(run->machine, run->request, run->launch->program, result)) {
-        doubt = fmax(doubt, RESIDENCY_DOUBT);
-    }
-    return result->duration_us * run->launch->repeat * doubt;
+    return result->duration_us * run->launch->repeat * result->sampling_error;
 }
 
 /* A launch again at the wider window, unless the first was as wide. */
 static enum sim_status run_wider(struct launch_run *run, struct kernel_result *result, double *exponent, struct sim_error *error)
 {
     uint64_t first = run->window;
-    bool residency = doubts_residency(run->machine, run->request, run->launch->program, result);
-    run->window = residency ? 0 : run->request->wide_requests;
     enum sim_status status = SIM_OK;
-    if (residency || result->simulated_line_requests < run->window) {
+    run->window = run->request->wide_requests;
+    if (result->simulated_line_requests < run->window) {
         status = run_launch(run, result, exponent, error);
     }
     run->window = first;

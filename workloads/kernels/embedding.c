@@ -407,6 +407,7 @@ static void bag_forward_build(struct kernel_build *build)
     program->work_units_total = k->bags * k->chunks * k->length;
     program->trips_per_wave = max_u64(1, k->bags * k->chunks / (program->workgroups * program->waves_per_workgroup)) *
                               k->length;
+    program->trips_period = k->length;
     program->flops = lookups * (double)k->width;
     kernel_plan_add(build, program, 1);
     bag_value(build, k);

@@ -554,6 +554,7 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
     } else { /* hundreds of serial accesses a wave: its first trips stand for all even in many rounds */
         program->trips_per_wave = shape.length;
     }
+    program->workgroups_period = program->workgroups / k->tables; /* a table's bags follow another's */
     uint64_t weights = k->weights;
     double bytes = (double)k->tables * (double)k->rows * k->row_bytes;
     uint32_t row_bytes = k->row_bytes;
