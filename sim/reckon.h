@@ -88,8 +88,9 @@ struct reckon_kernel {
     char unit[16];
     double tflops; /* NAN where undefined */
     struct {
-        char name[32], class[64];    /* devices/libraries; "": no class holds the product */
-        double efficiency, tile_us;  /* of the rate of the selector's tile; time_us with that tile */
+        char name[32], class[64]; /* devices/libraries; name "": it runs the selector's tile; class "": at its full rate */
+        double efficiency;        /* of the tile's rate */
+        uint32_t tile_m, tile_n;  /* of its menu; 0: the selector's tile */
     } library;
     struct reckon_basis basis;
     struct reckon_notes notes;

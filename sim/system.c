@@ -192,7 +192,8 @@ static void fill_kernel(const struct kernel_price *price, const struct reckon_de
     memcpy(kernel->library.name, price->library.name, sizeof kernel->library.name);
     memcpy(kernel->library.class, price->library.class, sizeof kernel->library.class);
     kernel->library.efficiency = price->library.name[0] != '\0' ? price->library.efficiency : 1;
-    kernel->library.tile_us = kernel->time_us - price->library.extra_us;
+    kernel->library.tile_m = price->library.tile_m;
+    kernel->library.tile_n = price->library.tile_n;
     fill_notes(price, device, request, kernel);
     basis_add_chip(&kernel->basis, &device->chip);
     if (harness != NULL) {

@@ -50,7 +50,7 @@ struct answer {
     struct gemm_problem problem;
     struct gemm_estimate *candidates; /* best first; owned */
     size_t candidate_count, weighed;
-    double select_us, time_us;
+    double select_us, time_us, tile_us; /* tile_us: of the selector's tile itself, on the event-driven model */
     struct reckon_kernel *simulated; /* NULL with --estimate */
 };
 
@@ -208,7 +208,14 @@ static enum sim_status answer_one(struct reckon *reckon, const struct reckon_dev
     struct reckon_kernel_request request = request_of(arguments);
     status = reckon_kernel(reckon, device, &request, &answer->simulated, error);
     if (status == SIM_OK) {
-        answer->time_us = answer->simulated->time_us;
+        answer->time_us = answer->tile_us = answer->simulated->time_us;
+    }
+    if (status == SIM_OK && answer->simulated->library.name[0] != '\0') {
+        struct reckon_kernel *tile = NULL;
+        request.no_library = true;
+        status = reckon_kernel(reckon, device, &request, &tile, error);
+        answer->tile_us = status == SIM_OK ? tile->time_us : NAN;
+        reckon_kernel_free(tile);
     }
     return status;
 }
@@ -282,6 +289,14 @@ static void set_library(struct json *json, const struct answer *answer)
     }
     struct json *library = json_new_object();
     json_set_string(library, "name", answer->simulated->library.name);
+    if (answer->simulated->library.tile_m > 0) {
+        struct json *tile = json_new_object();
+        json_set_number(tile, "m", answer->simulated->library.tile_m);
+        json_set_number(tile, "n", answer->simulated->library.tile_n);
+        json_set(library, "tile", tile);
+    } else {
+        json_set_null(library, "tile");
+    }
     json_set_string(library, "class", answer->simulated->library.class);
     json_set_number(library, "efficiency", answer->simulated->library.efficiency);
     json_set(json, "library", library);
@@ -312,7 +327,7 @@ static struct json *answer_json(const struct arguments *arguments, const struct 
     if (answer->simulated != NULL) {
         json_set_number(json, "time_us_low", answer->simulated->time_us_low);
         json_set_number(json, "time_us_high", answer->simulated->time_us_high);
-        json_set_number(json, "tile_us", answer->simulated->library.tile_us);
+        json_set_number(json, "tile_us", answer->tile_us);
     }
     set_library(json, answer);
     json_set_string(json, "time_from", answer->simulated != NULL ? "event-driven model" : "selector");
@@ -386,6 +401,23 @@ static void print_why(const struct answer *answer)
     }
 }
 
+static void print_library(const struct reckon_kernel *simulated)
+{
+    if (simulated->library.name[0] == '\0') {
+        return;
+    }
+    printf("  its library, %s, takes ", simulated->library.name);
+    if (simulated->library.tile_m > 0) {
+        printf("the tile %ux%u of its menu, K not split", simulated->library.tile_m, simulated->library.tile_n);
+    } else {
+        printf("such a tile");
+    }
+    if (simulated->library.class[0] != '\0') {
+        printf(" at %g of its rate (%s)", simulated->library.efficiency, simulated->library.class);
+    }
+    printf(": %.4g us; --no-library leaves that out\n", simulated->time_us);
+}
+
 static void print_answer(const struct answer *answer)
 {
     const struct gemm_estimate *e = &answer->candidates[0];
@@ -401,14 +433,9 @@ static void print_answer(const struct answer *answer)
            e->tile.cluster_m, e->tile.cluster_n);
     print_why(answer);
     if (answer->simulated != NULL) {
-        double tile_us = answer->simulated->library.tile_us;
-        printf("  the event-driven model of this tile says %.4g us, the selector %.4g us (%+.1f%%)\n", tile_us, e->us,
-               (e->us / tile_us - 1) * 100);
-        if (answer->simulated->library.name[0] != '\0') {
-            printf("  its library, %s, reaches %g of this tile's rate on such shapes (%s): %.4g us; --no-library leaves that out\n",
-                   answer->simulated->library.name, answer->simulated->library.efficiency, answer->simulated->library.class,
-                   answer->simulated->time_us);
-        }
+        printf("  the event-driven model of this tile says %.4g us, the selector %.4g us (%+.1f%%)\n", answer->tile_us, e->us,
+               (e->us / answer->tile_us - 1) * 100);
+        print_library(answer->simulated);
     }
     printf("  %zu candidates in %.0f us; the best:\n", answer->weighed, answer->select_us);
     print_candidates(answer);

@@ -142,7 +142,7 @@ static size_t unknown_added(struct doubt_values *values, const struct doubt_valu
     for (size_t d = 0; d < values->device_count; d++) {
         for (size_t i = 0; i < values->device[d].count; i++) {
             const struct doubt_value *value = &values->device[d].values[i];
-            if (value->where == added->where && value->efficiency == added->efficiency && strcmp(value->key, added->key) == 0) {
+            if (value->where == added->where && value->library == added->library && strcmp(value->key, added->key) == 0) {
                 return value->unknown;
             }
         }
@@ -172,13 +172,19 @@ void doubt_values_add_inputs(struct doubt_values *values, size_t d, const struct
 
 void doubt_values_add_library(struct doubt_values *values, size_t d, struct library_profile *library, const char *class_name)
 {
+    if (library != NULL && library->menu.low < library->menu.high) {
+        struct doubt_value filled = { .kind = library->menu.kind, .where = DOUBT_LIBRARY, .value = library->menu.filled,
+                                      .low = library->menu.low, .high = library->menu.high, .library = &library->menu.filled };
+        snprintf(filled.key, sizeof filled.key, "%.31s: filled", library->name);
+        add_later(values, d, filled);
+    }
     for (size_t i = 0; library != NULL && i < library->class_count; i++) {
         struct library_class *class = &library->classes[i];
         if (!(class->low < class->high) || (class_name != NULL && strcmp(class->name, class_name) != 0)) {
             continue;
         }
         struct doubt_value value = { .kind = class->kind, .where = DOUBT_LIBRARY, .value = class->efficiency, .low = class->low,
-                                     .high = class->high, .efficiency = &class->efficiency };
+                                     .high = class->high, .library = &class->efficiency };
         snprintf(value.key, sizeof value.key, "%.15s: %.46s", library->name, class->name);
         add_later(values, d, value);
     }
@@ -222,7 +228,7 @@ void doubt_values_set(const struct doubt_values *values, size_t d, const double 
         } else if (value->where == DOUBT_NODE) {
             *node_profile_number(device->node, value->key) = at;
         } else if (value->where == DOUBT_LIBRARY) {
-            *value->efficiency = at;
+            *value->library = at;
         } else {
             *(double *)((char *)&device->host + value->offset) = at;
         }

@@ -9,7 +9,7 @@ struct doubt_value {
     enum { DOUBT_CHIP, DOUBT_NODE, DOUBT_HOST, DOUBT_MODEL, DOUBT_INPUT, DOUBT_LIBRARY } where; /* INPUT: a parameter of the kernel left out */
     enum chip_number index; /* DOUBT_CHIP */
     size_t offset;          /* DOUBT_HOST */
-    double *efficiency;     /* DOUBT_LIBRARY: of a class; borrowed */
+    double *library;        /* DOUBT_LIBRARY: a value of it; borrowed */
     double value, low, high;
     bool whole, power_of_two; /* what the model needs it to be */
     size_t unknown;           /* which coordinate of a sample is its own */
@@ -38,7 +38,8 @@ void doubt_values_collect(struct reckon_device *const *devices, size_t device_co
 /* Also what the answer of device `d` assumes of its own parameters; the same parameter on two devices is one unknown. After the
  * collecting, before the points are drawn. */
 void doubt_values_add_inputs(struct doubt_values *values, size_t d, const struct reckon_assumed *inputs, size_t count);
-/* Also the efficiency of a class of its library (NULL: of all classes). The same class on two devices is one unknown. */
+/* Also what its library leaves open: its menu's share, and the efficiency of a class (NULL: of all classes). The same library on two
+ * devices is the same unknowns. */
 void doubt_values_add_library(struct doubt_values *values, size_t d, struct library_profile *library, const char *class_name);
 void doubt_values_finish(struct doubt_values *values); /* zeroed memory is allowed */
 

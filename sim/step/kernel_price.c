@@ -2,6 +2,7 @@
 #include "sim/step/price_board.h"
 #include "sim/step/session.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -519,6 +520,16 @@ static void add_gaps(struct kernel_price *price, const struct chip_profile *chip
     }
 }
 
+__attribute__((format(printf, 2, 3))) static void note(struct kernel_price *price, const char *format, ...)
+{
+    if (price->assumption_count < sizeof price->assumptions / sizeof price->assumptions[0]) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(price->assumptions[price->assumption_count++].text, sizeof price->assumptions[0].text, format, arguments);
+        va_end(arguments);
+    }
+}
+
 static void copy_plan_facts(const struct kernel_plan *plan, struct kernel_price *price)
 {
     price->graph_style = plan->style == KERNEL_STYLE_GRAPH;
@@ -533,7 +544,7 @@ static void copy_plan_facts(const struct kernel_plan *plan, struct kernel_price 
     memcpy(price->assumptions, plan->assumptions, sizeof price->assumptions);
 }
 
-/* A product as its library runs it: the chosen tile's time at the efficiency of its class. */
+/* A product that takes no tile of its library's menu: the selector's tile at the efficiency of the class. */
 static void apply_library(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
                           const struct kernel_plan *plan, struct kernel_result *part, struct kernel_price *price)
 {
@@ -549,15 +560,11 @@ static void apply_library(const struct kernel_price_machine *machine, const stru
     snprintf(price->library.name, sizeof price->library.name, "%s", library->name);
     snprintf(price->library.class, sizeof price->library.class, "%s", class->name);
     price->library.efficiency = class->efficiency;
-    price->library.extra_us = (us - part->duration_us) * plan->launches[0].repeat;
     part->hbm_share *= class->efficiency;
     part->matrix_share *= class->efficiency;
     part->watts = machine->chip->power_idle + (part->watts - machine->chip->power_idle) * class->efficiency;
     part->duration_us = us;
-    if (price->assumption_count < sizeof price->assumptions / sizeof price->assumptions[0]) {
-        snprintf(price->assumptions[price->assumption_count++].text, sizeof price->assumptions[0].text,
-                 "%s, %s: %g of the rate of the selector's tile", library->name, class->name, class->efficiency);
-    }
+    note(price, "%s, %s: %g of the rate of the selector's tile", library->name, class->name, class->efficiency);
 }
 
 static enum sim_status price_plan(const struct kernel_price_machine *machine,
@@ -567,6 +574,10 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
     struct kernel_result parts[KERNEL_PRICE_LAUNCHES_MAX] = { 0 };
     double exponents[KERNEL_PRICE_LAUNCHES_MAX] = { 0 }, exponent_us = 0;
     copy_plan_facts(plan, price);
+    if (price->library.tile_m > 0) {
+        note(price, "%s: tile %ux%u, the largest of its menu that fills %g of the units, K not split", price->library.name,
+             price->library.tile_m, price->library.tile_n, price->library.filled);
+    }
     SIM_ASSERT(plan->launch_count <= KERNEL_PRICE_LAUNCHES_MAX, "%zu launches", plan->launch_count);
     double doubt = 0;
     enum sim_status status = run_launches(machine, request, plan, parts, exponents, &doubt, error);
@@ -608,24 +619,74 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
     return SIM_OK;
 }
 
+#define MENU_TEXT 640 /* of parameters of a product on a given tile */
+
+static bool gives_a_tile(const char *params)
+{
+    static const char *const keys[] = { "tile_", "split_k", "stream_k", "workgroups", "style" };
+    bool gives = false;
+    for (size_t i = 0; params != NULL && i < sizeof keys / sizeof keys[0]; i++) {
+        gives = gives || strstr(params, keys[i]) != NULL;
+    }
+    return gives;
+}
+
+static enum sim_status plan_create(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                                   const char *text, struct kernel_plan **plan, struct sim_error *error)
+{
+    struct kernel_params *params = NULL;
+    struct kernel_machine kernel_machine = machine_of(machine->chip);
+    enum sim_status status = kernel_params_parse(text, &params, error);
+    if (status == SIM_OK) {
+        status = kernel_plan_create(request->suite, request->kernel, params, &kernel_machine, plan, error);
+    }
+    kernel_params_destroy(params);
+    return status;
+}
+
+/* A product on the tile that its library's menu has for it: the first that the device can run. `text` then holds its parameters,
+ * by which its launches are kept; else it is left alone. */
+static void take_menu(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                      struct kernel_plan **plan, char text[MENU_TEXT], struct kernel_price *price)
+{
+    const struct library_profile *library = library_set_find(machine->libraries, request->library, machine->chip->name);
+    double units = chip_unit_count(machine->chip);
+    if (library == NULL || (*plan)->product.m <= 0 || strcmp(request->kernel, "grouped") == 0 || gives_a_tile(request->params)) {
+        return;
+    }
+    uint32_t m = 0, n = 0;
+    for (size_t i = 0; (i = library_menu_tile(library, units, &(*plan)->product, i, &m, &n)) < library->menu.tile_count; i++) {
+        struct kernel_plan *taken = NULL;
+        struct sim_error ignored = { 0 };
+        int length = snprintf(text, MENU_TEXT, "%s;tile_m=%u;tile_n=%u;split_k=1", request->params, m, n);
+        if (length < MENU_TEXT && plan_create(machine, request, text, &taken, &ignored) == SIM_OK) {
+            kernel_plan_destroy(*plan);
+            *plan = taken;
+            snprintf(price->library.name, sizeof price->library.name, "%s", library->name);
+            price->library.tile_m = m;
+            price->library.tile_n = n;
+            price->library.efficiency = 1;
+            price->library.filled = library->menu.filled;
+            return;
+        }
+    }
+}
+
 void kernel_price_compute(const struct kernel_price_machine *machine,
                           const struct kernel_price_request *request, struct kernel_price *price)
 {
-    struct kernel_params *params = NULL;
     struct kernel_plan *plan = NULL;
-    struct kernel_machine kernel_machine = machine_of(machine->chip);
     struct sim_error error = { 0 };
     memset(price, 0, sizeof *price);
-    price->status = kernel_params_parse(request->params, &params, &error);
+    price->status = plan_create(machine, request, request->params, &plan, &error);
     if (price->status == SIM_OK) {
-        price->status = kernel_plan_create(request->suite, request->kernel, params, &kernel_machine, &plan,
-                                           &error);
-    }
-    if (price->status == SIM_OK) {
-        price->status = price_plan(machine, request, plan, price, &error);
+        char text[MENU_TEXT];
+        struct kernel_price_request taken = *request;
+        take_menu(machine, request, &plan, text, price);
+        taken.params = price->library.tile_m > 0 ? text : request->params;
+        price->status = price_plan(machine, &taken, plan, price, &error);
     }
     kernel_plan_destroy(plan);
-    kernel_params_destroy(params);
     if (price->status != SIM_OK) {
         snprintf(price->error, sizeof price->error, "%s", error.text);
     }

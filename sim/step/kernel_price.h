@@ -61,8 +61,9 @@ struct kernel_price {
     double doubt;                /* of device_us, relative: the sampling error, and what a window cannot tell (kernel_price.c) */
     double sustained_mhz;        /* clock at which it could go on for ever within power.board_limit */
     struct {
-        char name[32], class[64]; /* "": the product runs the selector's tile */
-        double efficiency, extra_us; /* of device_us, beyond the selector's tile */
+        char name[32], class[64]; /* name "": the product runs the selector's tile; class "": at its rate */
+        double efficiency, filled; /* filled: of the menu */
+        uint32_t tile_m, tile_n;  /* of its menu; 0: the selector's */
     } library;
     struct kernel_result result; /* all launches together; gaps are its launch stage */
     bool graph_style, time_is_per_call, value_only;

@@ -95,6 +95,52 @@ static enum sim_status classes_read(const char *path, const struct json *list, s
     return SIM_OK;
 }
 
+static const struct value_row filled_row = { "filled", "ratio", 0.01, 1, offsetof(struct library_profile, menu.filled),
+                                             "share of the units that a tile's workgroups must fill" };
+
+static enum sim_status menu_read(const char *path, const struct json *menu, struct library_profile *library, struct sim_error *error)
+{
+    static const char *const keys[] = { "tiles", "side_least", "filled", NULL };
+    size_t most = sizeof library->menu.tiles / sizeof library->menu.tiles[0];
+    if (menu == NULL) {
+        return SIM_OK;
+    }
+    enum sim_status status = value_keys_check(path, menu, keys, error);
+    const struct json *tiles = json_get(menu, "tiles"), *filled = json_get(menu, "filled");
+    if (status == SIM_OK && (tiles == NULL || json_kind_of(tiles) != JSON_ARRAY || json_count(tiles) == 0 || json_count(tiles) > most || filled == NULL)) {
+        return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: 'menu' must hold 'tiles', a list of 1 to %zu pairs of sides, and 'filled'", path,
+                        json_line(menu), most);
+    }
+    for (size_t i = 0; status == SIM_OK && i < json_count(tiles); i++) {
+        const struct json *pair = json_at(tiles, i);
+        bool is_pair = json_kind_of(pair) == JSON_ARRAY && json_count(pair) == 2 && json_kind_of(json_at(pair, 0)) == JSON_NUMBER &&
+                       json_kind_of(json_at(pair, 1)) == JSON_NUMBER;
+        double longer = is_pair ? json_number(json_at(pair, 0)) : 0, shorter = is_pair ? json_number(json_at(pair, 1)) : 0;
+        double before = i > 0 ? (double)library->menu.tiles[i - 1][0] * library->menu.tiles[i - 1][1] : INFINITY;
+        if (!(shorter >= 16 && longer >= shorter && longer <= 1024 && longer * shorter < before)) {
+            return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: 'tiles' must be [long, short] of 16 to 1024, each smaller than the one before",
+                            path, json_line(pair));
+        }
+        library->menu.tiles[i][0] = (uint32_t)longer;
+        library->menu.tiles[i][1] = (uint32_t)shorter;
+    }
+    struct value_kinds own = { 0 };
+    if (status == SIM_OK) {
+        library->menu.tile_count = json_count(tiles);
+        status = number_read(path, menu, "side_least", 0, &library->menu.side_least, error);
+    }
+    if (status == SIM_OK) {
+        status = value_row_read(path, filled, &filled_row, library, &own, error);
+    }
+    library->menu.low = own.range_count > 0 ? own.range[0].low : library->menu.filled;
+    library->menu.high = own.range_count > 0 ? own.range[0].high : library->menu.filled;
+    library->menu.kind = own.range_count > 0 ? own.range[0].kind : PROFILE_MEASURED;
+    for (int k = 0; k < PROFILE_KINDS; k++) {
+        library->kinds.count[k] += own.count[k];
+    }
+    return status;
+}
+
 static enum sim_status names_read(const char *path, const struct json *root, const char *key, char names[16][32], size_t *count,
                                   struct sim_error *error)
 {
@@ -114,7 +160,7 @@ static enum sim_status names_read(const char *path, const struct json *root, con
 
 enum sim_status library_profile_read(const char *path, struct library_profile *library, struct sim_error *error)
 {
-    static const char *const keys[] = { "schema", "name", "title", "tables", "devices", "large_tile", "classes", NULL };
+    static const char *const keys[] = { "schema", "name", "title", "tables", "devices", "large_tile", "menu", "classes", NULL };
     struct json *root = NULL;
     enum sim_status status = json_read_file(path, &root, error);
     if (status != SIM_OK) {
@@ -127,6 +173,9 @@ enum sim_status library_profile_read(const char *path, struct library_profile *l
         (status = names_read(path, root, "tables", library->tables, &library->table_count, error)) == SIM_OK &&
         (status = names_read(path, root, "devices", library->devices, &library->device_count, error)) == SIM_OK &&
         (status = number_read(path, root, "large_tile", 0, &library->large_tile, error)) == SIM_OK) {
+        status = menu_read(path, json_get(root, "menu"), library, error);
+    }
+    if (status == SIM_OK) {
         status = classes_read(path, json_get(root, "classes"), library, error);
     }
     if (status == SIM_OK && library->large_tile < 1) {
@@ -191,6 +240,29 @@ static bool choice_holds(const char *choices, const char *choice)
         }
     }
     return choices[0] == '\0';
+}
+
+static uint32_t side_within(uint32_t side, double size)
+{
+    while (side / 2 >= size && side > 16) {
+        side /= 2;
+    }
+    return side;
+}
+
+size_t library_menu_tile(const struct library_profile *library, double units, const struct kernel_product *product, size_t from,
+                         uint32_t *tile_m, uint32_t *tile_n)
+{
+    size_t i = fmin(product->m, product->n) < library->menu.side_least ? library->menu.tile_count : from;
+    for (; i < library->menu.tile_count; i++) {
+        bool tall = product->m >= product->n;
+        *tile_m = side_within(library->menu.tiles[i][tall ? 0 : 1], product->m);
+        *tile_n = side_within(library->menu.tiles[i][tall ? 1 : 0], product->n);
+        if (ceil(product->m / *tile_m) * ceil(product->n / *tile_n) * product->batch >= library->menu.filled * units) {
+            break;
+        }
+    }
+    return i;
 }
 
 const struct library_class *library_class_of(const struct library_profile *library, double units,

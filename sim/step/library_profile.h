@@ -1,6 +1,7 @@
-/* What a vendor's library makes of a matrix product, against the selector's tile: an efficiency by class of shape
- * (devices/libraries/NAME.json), fitted on tables, never by shape. Libraries pick from a menu that was built for large
- * products; where a round of large tiles leaves most units idle, or sizes are odd, they are far from the best tile. */
+/* What a vendor's library makes of a matrix product, against the selector's tile (devices/libraries/NAME.json), fitted on tables,
+ * never by shape. Libraries pick from a menu that was built for large products: the largest tile whose workgroups fill a
+ * share of the units, K not split, which leaves others idle for long; narrow products and those that no tile of the menu fills get
+ * the selector's tile, at an efficiency by class of shape. */
 #ifndef SIM_STEP_LIBRARY_PROFILE_H
 #define SIM_STEP_LIBRARY_PROFILE_H
 #include "sim/core/status.h"
@@ -26,7 +27,15 @@ struct library_profile {
     size_t table_count, device_count;
     char tables[16][32];  /* library= of tables that it speaks for */
     char devices[16][32]; /* whose products are its own where no library is named */
-    double large_tile;    /* rows and columns of its large tiles */
+    double large_tile;    /* rows and columns of its large tiles; `fill` of classes is counted in them */
+    struct {
+        size_t tile_count;   /* 0: no menu */
+        uint32_t tiles[8][2]; /* long and short side, largest first; the long one lies along the product's */
+        double side_least;   /* of M and N, the smaller: below it the selector's tile */
+        double filled;       /* share of the units that a tile's workgroups must fill */
+        double low, high;    /* of `filled` */
+        enum profile_kind kind;
+    } menu;
     struct value_kinds kinds;
     size_t class_count;
     struct library_class classes[16]; /* the first that holds counts */
@@ -44,6 +53,11 @@ void library_set_finish(struct library_set *set); /* zeroed memory is allowed */
 
 /* The library of a table's library=, or of a device where `table` is NULL; NULL: none, every product runs the selector's tile. */
 struct library_profile *library_set_find(const struct library_set *set, const char *table, const char *device);
+
+/* The first tile from `from` on in the menu that the product fills: its place in the menu, or tile_count where none is. Sides
+ * beyond the product are halved. */
+size_t library_menu_tile(const struct library_profile *library, double units, const struct kernel_product *product, size_t from,
+                         uint32_t *tile_m, uint32_t *tile_n);
 
 /* The class that a product falls in on a chip of `units`; NULL: as good as the selector's. */
 const struct library_class *library_class_of(const struct library_profile *library, double units,

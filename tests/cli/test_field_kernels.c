@@ -73,7 +73,7 @@ Test(field_kernels, h01_published_times_of_mi300x)
 
 /* Every published time of the chip's atomics by `validate`: merged additions of one word (a 64-lane instruction takes 20 cycles of
  * 2.1 GHz), swaps (68 times as long), random updates, the histogram. All but two are within 30% (DEVIATIONS D24). */
-Test(field_kernels, mi300x_atomics_validate, .timeout = 300)
+Test(field_kernels, mi300x_atomics_validate, .timeout = 600)
 {
     struct json *root = run_json("validate " SOURCE_DIR "/calib/data/published/mi300x/atomics.csv --device mi300x");
     const struct json *rows = json_get(root, "rows");
@@ -173,7 +173,7 @@ Test(field_kernels, h04_the_same_repair_hurts_a_large_target, .timeout = 120)
  * D=128 74.42 -> 38.61, bf16 D=256 79.64 -> 68.54 for 500,000 rows into 100,000; 9.37 for 32,000 into 8,000, with what timing adds.
  * The source is read once: 256 MB at 7.67 TB/s are 33.4 us, half of that for bf16 D=128. */
 #define H05 "scatter/scatter_add code=bulk n=500000 rows=100000"
-Test(field_kernels, h05_bulk_reductions_are_bound_by_requests_and_by_the_atomic_units, .timeout = 120)
+Test(field_kernels, h05_bulk_reductions_are_bound_by_requests_and_by_the_atomic_units, .timeout = 300)
 {
     double fp32 = ask("b200", H05 " D=128 dtype=fp32").us, bf16 = ask("b200", H05 " D=128 dtype=bf16").us,
            wide = ask("b200", H05 " D=256 dtype=bf16").us;

@@ -208,6 +208,42 @@ Test(dense, backward_adds_dq_once_per_group_of_keys)
     kernel_plan_destroy(plan);
 }
 
+static void add_valu(void *user, const struct wave_op *op)
+{
+    *(uint64_t *)user += op->matrix_flops > 0 ? op->valu_slots : 0;
+}
+
+/* Causal forward of 512 queries and keys in tiles of 128: 1 + 2 + 3 + 4 = 10 pairs of tiles, of which 4 are on the diagonal. Masking
+ * 128 x 128 scores by 8 waves of 32 lanes takes 64 scores a lane x 4 slots, in 8 waves of every masked pair: six pairs fewer. */
+Test(dense, a_mask_of_the_diagonal_alone_leaves_the_other_tiles_out)
+{
+    uint64_t slots[2] = { 0 };
+    static const char *const params[] = { "b=1;h=1;s=512;d=64;causal=1;tile_q=128;tile_kv=128;mask=all",
+                                          "b=1;h=1;s=512;d=64;causal=1;tile_q=128;tile_kv=128;mask=diagonal" };
+    for (int i = 0; i < 2; i++) {
+        struct kernel_plan *plan = walk_plan("attention", "sdpa_fwd", params[i], 32);
+        struct walk walk = walk_program(plan->launches[0].program, 32, WALK_ALL, add_valu, &slots[i]);
+        cr_expect(zero(int, walk.problem[0]), "%s", walk.problem);
+        kernel_plan_destroy(plan);
+    }
+    cr_expect(eq(u64, slots[0] - slots[1], 6ull * 8 * 64 * 4));
+}
+
+/* Backward, 512 in key tiles of 128 and query tiles of 64: 8 + 6 + 4 + 2 = 20 pairs, the first two of every key tile masked. */
+Test(dense, a_mask_of_the_diagonal_alone_works_backward_too)
+{
+    uint64_t slots[2] = { 0 };
+    static const char *const params[] = { "b=1;h=1;s=512;d=64;causal=1;launches=main;mask=all",
+                                          "b=1;h=1;s=512;d=64;causal=1;launches=main;mask=diagonal" };
+    for (int i = 0; i < 2; i++) {
+        struct kernel_plan *plan = walk_plan("attention", "sdpa_bwd", params[i], 32);
+        struct walk walk = walk_program(plan->launches[0].program, 32, WALK_ALL, add_valu, &slots[i]);
+        cr_expect(zero(int, walk.problem[0]), "%s", walk.problem);
+        kernel_plan_destroy(plan);
+    }
+    cr_expect(eq(u64, slots[0] - slots[1], 12ull * 8 * 32 * 4));
+}
+
 /* ---- windows ---- */
 
 /* A window [0, a) and the rest [a, end) do the steps of the whole: their matrix work and work units add up. Loads may be

@@ -9,19 +9,26 @@
 #define EFFICIENCY(value) \
     "\"efficiency\": {\"value\": " value ", \"unit\": \"ratio\", \"low\": 0.1, \"high\": 1, \"kind\": \"fitted\", \"source\": \"s\"}"
 
-static enum sim_status read_text(const char *classes, struct library_profile *library, struct sim_error *error)
+static enum sim_status read_with_menu(const char *menu, const char *classes, struct library_profile *library, struct sim_error *error)
 {
     char path[] = "/tmp/reckon-library-XXXXXX";
     int fd = mkstemp(path);
     FILE *file = fdopen(fd, "w");
     cr_assert(file != NULL);
-    fprintf(file, "{\"schema\": \"reckon.library/1\", \"name\": \"l\", \"title\": \"t\", \"tables\": [\"lib\"], \"devices\": [\"chip\"], "
-                  "\"large_tile\": 256, \"classes\": [%s]}", classes);
+    fprintf(file, "{%s\"schema\": \"reckon.library/1\", \"name\": \"l\", \"title\": \"t\", \"tables\": [\"lib\"], \"devices\": [\"chip\"], "
+                  "\"large_tile\": 256, \"classes\": [%s]}", menu, classes);
     fclose(file);
     enum sim_status status = library_profile_read(path, library, error);
     unlink(path);
     return status;
 }
+
+static enum sim_status read_text(const char *classes, struct library_profile *library, struct sim_error *error)
+{
+    return read_with_menu("", classes, library, error);
+}
+
+#define FILLED(value) "\"filled\": {\"value\": " value ", \"unit\": \"ratio\", \"low\": 0.2, \"high\": 0.6, \"kind\": \"fitted\", \"source\": \"s\"}"
 
 static const struct kernel_product square = { 4096, 4096, 4096, 1, "bf16", "nt" };
 
@@ -65,6 +72,59 @@ Test(library, a_class_holds_by_dtype_order_side_depth_and_multiple)
     cr_expect(library_class_of(&library, 256, &p) == NULL);
 }
 
+/* 2048 x 2048 is 64 tiles of 256, 256 of 128, 1,024 of 64. Of 256 units a quarter is filled by the first, all by the second. */
+Test(library, the_menu_takes_the_largest_tile_that_fills_the_units)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    uint32_t m = 0, n = 0;
+    struct kernel_product p = square;
+    p.m = p.n = 2048;
+    cr_assert(eq(int, read_with_menu("\"menu\": {\"tiles\": [[256, 256], [128, 128], [64, 64]], \"side_least\": 129, " FILLED("0.25") "}, ", "", &library, &error),
+                 SIM_OK), "%s", error.text);
+    cr_expect(eq(sz, library_menu_tile(&library, 256, &p, 0, &m, &n), 0));
+    cr_expect(eq(u32, m, 256));
+    cr_expect(eq(sz, library_menu_tile(&library, 257, &p, 0, &m, &n), 1), "64 of 257 units are less than a quarter");
+    cr_expect(eq(u32, n, 128));
+    cr_expect(eq(sz, library_menu_tile(&library, 256, &p, 1, &m, &n), 1), "where the first does not run");
+    cr_expect(eq(sz, library_menu_tile(&library, 100000, &p, 0, &m, &n), 3), "none fills so many");
+    p.n = 128; /* narrow */
+    cr_expect(eq(sz, library_menu_tile(&library, 4, &p, 0, &m, &n), 3));
+    p.n = 130; /* 8 x 1 tiles of 256 x 256; 128 columns would not do */
+    cr_expect(eq(sz, library_menu_tile(&library, 32, &p, 0, &m, &n), 0));
+    cr_expect(eq(u32, n, 256));
+    p.batch = 32; /* side by side */
+    cr_expect(eq(sz, library_menu_tile(&library, 1024, &p, 0, &m, &n), 0));
+}
+
+/* 4096 x 1024 is 16 x 8 tiles of 256 x 128, 1024 x 4096 8 x 16 of 128 x 256. */
+Test(library, the_long_side_of_a_tile_lies_along_the_products)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    uint32_t m = 0, n = 0;
+    struct kernel_product tall = { 4096, 1024, 4096, 1, "bf16", "nt" }, wide = { 1024, 4096, 4096, 1, "bf16", "nt" };
+    cr_assert(eq(int, read_with_menu("\"menu\": {\"tiles\": [[256, 128]], " FILLED("0.5") "}, ", "", &library, &error), SIM_OK), "%s", error.text);
+    cr_expect(eq(sz, library_menu_tile(&library, 256, &tall, 0, &m, &n), 0));
+    cr_expect(eq(u32, m, 256));
+    cr_expect(eq(sz, library_menu_tile(&library, 256, &wide, 0, &m, &n), 0));
+    cr_expect(eq(u32, m, 128));
+    cr_expect(eq(u32, n, 256));
+}
+
+/* A side that the product would not fill by half is halved: 100 columns take 128 of them. */
+Test(library, a_tile_of_the_menu_is_no_wider_than_the_product_needs)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    uint32_t m = 0, n = 0;
+    struct kernel_product p = { 32768, 100, 5120, 1, "bf16", "nt" };
+    cr_assert(eq(int, read_with_menu("\"menu\": {\"tiles\": [[256, 256]], " FILLED("0.5") "}, ", "", &library, &error), SIM_OK), "%s", error.text);
+    cr_expect(eq(sz, library_menu_tile(&library, 256, &p, 0, &m, &n), 0), "128 tiles are half of 256 units");
+    cr_expect(eq(u32, m, 256));
+    cr_expect(eq(u32, n, 128));
+}
+
 /* What intervals draw from: the range of each class's efficiency, by itself. */
 Test(library, a_class_keeps_the_range_of_its_efficiency)
 {
@@ -104,6 +164,17 @@ Test(library, damage_is_named)
     cr_expect(eq(int, read_text("{\"name\": \"x\", \"k_most\": -1, " EFFICIENCY("0.5") "}", &library, &error), SIM_BAD_PROFILE));
     cr_expect(strstr(error.text, "k_most") != NULL, "%s", error.text);
     cr_expect(eq(int, read_text("{\"name\": \"x\", " EFFICIENCY("1.5") "}", &library, &error), SIM_BAD_PROFILE), "better than the best tile");
+    static const char *const menus[][2] = { { "\"menu\": {\"tiles\": [[128, 128], [256, 256]], " FILLED("0.5") "}, ", "smaller than the one before" },
+                                            { "\"menu\": {\"tiles\": [256], " FILLED("0.5") "}, ", "[long, short]" },
+                                            { "\"menu\": {\"tiles\": [[128, 256]], " FILLED("0.5") "}, ", "[long, short]" },
+                                            { "\"menu\": {\"tiles\": [], " FILLED("0.5") "}, ", "1 to 8 pairs" },
+                                            { "\"menu\": {\"tiles\": [[256, 256]]}, ", "'filled'" },
+                                            { "\"menu\": {\"tiles\": [[256, 256]], \"sides\": 1, " FILLED("0.5") "}, ", "'sides'" },
+                                            { "\"menu\": {\"tiles\": [[256, 256]], " FILLED("1.5") "}, ", "filled" } };
+    for (size_t i = 0; i < sizeof menus / sizeof menus[0]; i++) {
+        cr_expect(eq(int, read_with_menu(menus[i][0], "", &library, &error), SIM_BAD_PROFILE), "%s", menus[i][0]);
+        cr_expect(strstr(error.text, menus[i][1]) != NULL, "%s", error.text);
+    }
 }
 
 Test(library, shipped_libraries_read)

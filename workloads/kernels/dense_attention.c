@@ -8,7 +8,8 @@
  * and 5 (scale and subtract, 2 of a max, sum, conversion), plus the rescaling of the output tile once per step; backward
  * one EX2 and 7 (scale and subtract, dP - delta, product, two conversions, select, LDS addresses). A causal mask adds an
  * index comparison and a select, both at half rate, to every score: measured causal calls cost a third more per tile than
- * others, so these generated kernels do not single out the tiles on the diagonal. */
+ * others, so these generated kernels do not single out the tiles on the diagonal. Kernels for waves of 64 lanes do (their libraries'
+ * loop over whole tiles and mask what is left: ROCm/composable_kernel, HazyResearch/HipKittens). */
 #include "workloads/kernels/dense_internal.h"
 #include <stdlib.h>
 
@@ -41,6 +42,8 @@ struct flash {
                                                         after the waves have met (backward) */
     uint32_t score_lds; /* P and dS through LDS, a wave and step */
     uint32_t score_valu, score_sfu, store_valu;
+    uint32_t mask_valu; /* beside score_valu, in tiles that are masked */
+    bool masks_all;     /* every tile, not those on the diagonal alone */
     uint8_t dtype;
 };
 
@@ -81,6 +84,17 @@ static struct item item_at(const struct flash *flash, uint64_t index)
         item->count = min_u64(all, ceil_div(seen, flash->moving));
     }
     return item_found;
+}
+
+/* Do moving tile `step` of the item and the kept tile have a pair that the mask takes out? */
+static bool is_masked(const struct flash *flash, const struct item *item, uint64_t step)
+{
+    uint64_t moving = (item->first + step) * flash->moving; /* first row of it */
+    if (!flash->causal || flash->masks_all) {
+        return flash->causal;
+    }
+    uint64_t ahead = flash->backward ? flash->kept_rows - flash->moving_rows : flash->moving_rows - flash->kept_rows; /* all see them */
+    return flash->backward ? moving + ahead + 1 < item->row + flash->kept : moving + flash->moving > item->row + ahead + 1;
 }
 
 /* The round-th item of a workgroup; false beyond its last. */
@@ -424,7 +438,7 @@ static bool walk_phase(const struct walk *walk, const struct wave_window *window
         return state->pc == PHASE_LOADS;
     case PHASE_SECOND:
         matrix_op(walk, WAVE_NO_WAIT, true, flash->second_flops);
-        op_work(walk->op, 12, flash->score_valu, SCORE_CHAIN_CYCLES);
+        op_work(walk->op, 12, flash->score_valu + (is_masked(flash, &item, state->r[1]) ? flash->mask_valu : 0), SCORE_CHAIN_CYCLES);
         walk->op->sfu_slots = (uint16_t)flash->score_sfu;
         walk->op->work_units = 1;
         state->pc = flash->backward ? PHASE_MEET : last ? PHASE_EPILOGUE : PHASE_NEXT;
@@ -521,7 +535,7 @@ static void flash_next(const struct wave_program *program, const struct wave_win
 
 struct attention_params {
     uint64_t batch, heads, kv_heads, rows, kv_rows, depth, tile_q, tile_kv, stages;
-    bool causal, measured;
+    bool causal, measured, masks_all;
     uint32_t bytes;
 };
 
@@ -533,6 +547,7 @@ static struct attention_params read_attention(struct kernel_build *build)
     p.rows = kernel_param_integer(build, "s", 1, 1u << 24);
     p.depth = kernel_param_integer(build, "d", 8, 512);
     p.causal = kernel_param_integer_or(build, "causal", 0, 1, 0, NULL) == 1;
+    p.masks_all = kernel_param_choice_or(build, "mask", "all|diagonal", build->machine->lanes > 32, NULL) == 0;
     p.kv_heads = kernel_param_integer_or(build, "kv_heads", 1, 65536, p.heads, NULL);
     p.kv_rows = kernel_param_integer_or(build, "s_kv", 1, 1u << 24, p.rows, NULL);
     kernel_param_choice_or(build, "dtype", "bf16|fp16", 0, NULL); /* both have two bytes and one rate */
@@ -644,8 +659,9 @@ static void flash_finish(struct kernel_build *build, struct wave_program *progra
                     flash->waves; /* dQ on its way to the writer */
     flash->score_lds = (uint32_t)(scores * flash->lanes * 2 * p->bytes + 2 * handed);
     flash->score_sfu = slots16(scores);
-    flash->score_valu = slots16((flash->backward ? 7 * scores : 5 * scores + outputs) +
-                                (p->causal ? MASK_SLOTS * scores : 0));
+    flash->score_valu = slots16(flash->backward ? 7 * scores : 5 * scores + outputs);
+    flash->mask_valu = slots16(MASK_SLOTS * scores);
+    flash->masks_all = p->masks_all;
     flash->store_valu = slots16(outputs * (flash->backward ? 3 : 2));
     uint64_t units = 0, longest = 0;
     for (uint64_t w = 0; w < program->workgroups; w++) {
@@ -824,7 +840,7 @@ static void build_convert_dq(struct kernel_build *build)
 }
 
 #define ATTENTION_HELP                                                                                     \
-    "b, h (query heads), s, d, causal (0|1; 0), kv_heads (h), s_kv (s), dtype (bf16|fp16; bf16), tile_q, " \
+    "b, h (query heads), s, d, causal (0|1; 0), mask (all|diagonal tiles; diagonal where waves have 64 lanes), kv_heads (h), s_kv (s), dtype (bf16|fp16; bf16), tile_q, " \
     "tile_kv, "                                                                                            \
     "stages (by rule), cache (flushed|own|clean|produced; own)"
 
