@@ -134,10 +134,9 @@ static void put_fleet(struct page *page, const struct json *root)
     for (size_t i = 0; i < json_count(alone) && count <= OFFERS_MAX; i++) {
         const struct json *one = json_at(alone, i);
         if (truth(one, "possible")) {
-            values[count][0] = number_of(one, "capital");
-            values[count][1] = number_of(one, "running") - number_of(one, "energy");
-            values[count][2] = number_of(one, "energy");
-            values[count][3] = 0;
+            for (size_t k = 0; k < 4; k++) {
+                values[count][k] = number_of(one, parts[k]);
+            }
             snprintf(labels[i], sizeof labels[i], "%.50s alone", string_of(one, "offer"));
             bars[count] = (struct chart_bar){ labels[i], values[count], number_of(one, "cost_total"), NAN, NAN, NAN, "" };
             count++;

@@ -48,11 +48,12 @@ static struct json *fleet_json(const struct procurement *plan, const struct proc
 /* Totals of a mix: what both the answer and each offer alone are judged by. */
 static void set_totals(struct json *object, const struct procurement *plan, const struct procurement_mix *mix)
 {
-    double gpus = 0, energy = 0, running = 0, mean = 0;
+    double gpus = 0, lease = 0, energy = 0, upkeep = 0, mean = 0;
     for (size_t o = 0; o < plan->offer_count; o++) {
         gpus += mix->nodes[o] * plan->offers[o].gpus_per_node;
+        lease += mix->lease[o];
         energy += mix->energy[o];
-        running += mix->lease[o] + mix->energy[o] + mix->upkeep[o];
+        upkeep += mix->upkeep[o];
         mean += mix->kw_mean[o];
     }
     json_set_number(object, "gpus", gpus);
@@ -61,9 +62,11 @@ static void set_totals(struct json *object, const struct procurement *plan, cons
     json_set_number(object, "kw_rated", procurement_goal_of(mix, PLAN_GOAL_KW));
     json_set_number(object, "kw_mean", mean);
     json_set_number(object, "capital", procurement_goal_of(mix, PLAN_GOAL_CAPITAL));
-    json_set_number(object, "running", running);
-    json_set_number(object, "running_per_year", running / procurement_number(plan, plan->years, 1));
+    json_set_number(object, "running", lease + energy + upkeep);
+    json_set_number(object, "running_per_year", (lease + energy + upkeep) / procurement_number(plan, plan->years, 1));
+    json_set_number(object, "lease", lease);
     json_set_number(object, "energy", energy);
+    json_set_number(object, "upkeep", upkeep);
     json_set_number(object, "cost_total", mix->cost);
     set(object, "cost_per_billion_examples", mix->cost / (whole_examples(plan) * 1e-9));
 }
