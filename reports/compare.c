@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATH_CAPACITY 512
+#define PATH_CAPACITY 1024
+#define ENTRY_SHOWN 120 /* characters of an entry's identity in a path */
 #define CHANGE_EPSILON 1e-12 /* relative; numbers of one answer read back print alike */
 
 struct walk {
@@ -23,6 +24,18 @@ static size_t path_push(struct walk *walk, const char *format, const char *piece
     size_t used = strlen(walk->path);
     snprintf(walk->path + used, sizeof walk->path - used, format, piece);
     return used;
+}
+
+/* Of a list's entry: a name longer than a line keeps its two ends, which tell kernels apart. */
+static size_t path_push_entry(struct walk *walk, const char *identity)
+{
+    char piece[ENTRY_SHOWN + 8];
+    size_t length = strlen(identity);
+    if (length <= ENTRY_SHOWN) {
+        return path_push(walk, "[%s]", identity);
+    }
+    snprintf(piece, sizeof piece, "%.*s...%s", ENTRY_SHOWN / 2, identity, identity + length - ENTRY_SHOWN / 2);
+    return path_push(walk, "[%s]", piece);
 }
 
 static const char *text_of(const struct json *value, char *text, size_t capacity)
@@ -115,7 +128,7 @@ static void compare_lists(struct walk *walk, const struct json *a, const struct 
         } else if (order > 0) {
             note_entry(walk, walk->appeared, &y[j++]);
         } else {
-            size_t used = path_push(walk, "[%s]", x[i].identity);
+            size_t used = path_push_entry(walk, x[i].identity);
             compare_values(walk, NULL, NULL, x[i].value, y[j].value);
             walk->path[used] = '\0';
             i++;
@@ -354,6 +367,17 @@ static struct json *pair_json(const struct json *a, const struct json *b)
     return pair;
 }
 
+/* Of a change in a time, whose key ends in its unit: by how many microseconds; NAN of other figures. */
+static double time_moved_us(const struct json *change, const char *path)
+{
+    size_t length = strlen(path);
+    const char *end = length > 3 ? path + length - 3 : "";
+    if ((end[0] != '.' && end[0] != '_') || end[2] != 's' || (end[1] != 'u' && end[1] != 'm')) {
+        return NAN;
+    }
+    return fabs(json_number(json_get(change, "b")) - json_number(json_get(change, "a"))) * (end[1] == 'm' ? 1e3 : 1);
+}
+
 static int by_size(const void *a, const void *b)
 {
     const struct json *x = *(const struct json *const *)a, *y = *(const struct json *const *)b;
@@ -365,10 +389,17 @@ static int by_size(const void *a, const void *b)
     if (head_x != head_y) {
         return head_x ? -1 : 1;
     }
+    double tx = time_moved_us(x, p), ty = time_moved_us(y, q);
+    if (!head_x && isnan(tx) != isnan(ty)) {
+        return isnan(tx) ? 1 : -1;
+    }
+    if (!head_x && !isnan(tx) && tx != ty) {
+        return tx > ty ? -1 : 1;
+    }
     return dx != dy ? (dx > dy ? -1 : 1) : strcmp(p, q);
 }
 
-/* Figures of the whole answer first, then by how much they changed. */
+/* Figures of the whole answer first, then times of its parts by what they moved, then the rest by how much it changed. */
 static struct json *sorted(struct json *changes)
 {
     size_t count = json_count(changes);

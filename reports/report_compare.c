@@ -94,7 +94,7 @@ static void put_changes(struct page *page, const struct json *changes)
         page_paragraph_end(page);
         return;
     }
-    page_table_begin_more(page, "changes", "Figures of the whole answer first, then by how much they changed", columns, 6,
+    page_table_begin_more(page, "changes", "Figures of the whole answer first, then times of its parts by what they moved, then the rest by how much it changed", columns, 6,
                           more ? "changes-more" : NULL);
     for (size_t i = 0; i < json_count(changes) && i < ROWS_WRITTEN; i++) {
         put_change(page, json_at(changes, i));

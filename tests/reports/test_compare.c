@@ -2,6 +2,7 @@
 #include "reports/compare.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct json *read(const char *text)
@@ -92,4 +93,29 @@ Test(compare, other_kinds_are_refused)
     expect_refused("{\"x\":1}", "{\"schema\":\"reckon.kernel/1\"}", "no answer of reckon");
     expect_refused("[]", "{\"schema\":\"reckon.kernel/1\"}", "holds no answer");
     expect_refused("[{\"schema\":\"reckon.kernel/1\"},{\"schema\":\"reckon.kernel/1\"}]", "{\"schema\":\"reckon.kernel/1\"}", "2 answers");
+}
+
+/* The step by 1 ms first, though it moves by a tenth alone; then times of parts: 0.5 ms before 400 us, though that is fivefold; then
+ * the rest, a share that grew 100-fold. A long name keeps its ends and the figure's key. */
+Test(compare, what_moved_most_comes_first)
+{
+    char a[1024], b[1024], name[201];
+    memset(name, 'n', 200);
+    name[200] = '\0';
+    static const char *const text = "{\"schema\":\"reckon.predict/1\",\"device\":\"d\",\"step_ms\":%s,\"kernels\":[{\"name\":\"%s\",\"ms\":%s,"
+                                    "\"share\":%s}],\"launches\":[{\"name\":\"l\",\"time_us\":%s}]}";
+    snprintf(a, sizeof a, text, "10", name, "5", "0.001", "100");
+    snprintf(b, sizeof b, text, "11", name, "5.5", "0.1", "500");
+    struct json *out = compare(a, b);
+    const struct json *changes = json_get(out, "changes");
+    cr_assert(eq(sz, json_count(changes), 4));
+    const char *path[4];
+    for (size_t i = 0; i < 4; i++) {
+        path[i] = json_string(json_get(json_at(changes, i), "path"));
+    }
+    cr_expect(eq(str, (char *)path[0], "step_ms"));
+    cr_expect(strstr(path[1], "...") != NULL && strcmp(path[1] + strlen(path[1]) - 4, "].ms") == 0, "%s", path[1]);
+    cr_expect(eq(str, (char *)path[2], "launches[l].time_us"));
+    cr_expect(strcmp(path[3] + strlen(path[3]) - 7, "].share") == 0, "%s", path[3]);
+    json_destroy(out);
 }
