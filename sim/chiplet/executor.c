@@ -1377,7 +1377,7 @@ static uint64_t count_requests(struct executor *executor, const struct wave_op *
         return group_atomic(package, op, packets);
     }
     if (op->kind == WAVE_LOAD || op->kind == WAVE_STORE) {
-        FOR_EACH_LINE(package, op, { requests++; });
+        FOR_EACH_LINE(package, op, { requests += mask != 0; });
     }
     return requests;
 }
