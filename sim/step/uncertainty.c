@@ -5,6 +5,7 @@
 #include "sim/core/rng.h"
 #include "sim/step/doubt_values.h"
 #include "sim/step/parallel.h"
+#include "sim/step/price_board.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,21 +300,34 @@ static enum sim_status take_outcomes(const struct sampling *sampling, struct rec
     return SIM_OK;
 }
 
+/* A session for one sample: prices of its own, nothing said, in this process alone. */
+static struct reckon session_alone(const struct reckon *reckon)
+{
+    struct reckon alone = { .options = reckon->options, .memo = price_memo_create(), .libraries = reckon->libraries };
+    alone.options.jobs = 1;
+    alone.options.progress = NULL;
+    return alone;
+}
+
+static void session_alone_end(struct reckon *alone)
+{
+    price_memo_destroy(alone->memo);
+    price_board_close(alone->launches);
+}
+
 /* ---- a kernel */
 
 static enum sim_status kernel_time(const struct sampling *sampling, const struct reckon_kernel_request *request, double *time_us,
                                    struct sim_error *error)
 {
-    struct reckon alone = { .options = sampling->reckon->options, .memo = price_memo_create(), .libraries = sampling->reckon->libraries };
+    struct reckon alone = session_alone(sampling->reckon);
     struct reckon_kernel *kernel = NULL;
-    alone.options.jobs = 1;
-    alone.options.progress = NULL;
     enum sim_status status = reckon_kernel(&alone, sampling->device, request, &kernel, error);
     if (status == SIM_OK) {
         *time_us = kernel->time_us > 0 ? kernel->time_us : kernel->value;
     }
     reckon_kernel_free(kernel);
-    price_memo_destroy(alone.memo);
+    session_alone_end(&alone);
     return status;
 }
 
@@ -504,11 +518,9 @@ static void play_sample(void *context, size_t sample)
 {
     struct sampling *sampling = context;
     struct outcome *outcome = &sampling->outcomes[sample];
-    struct reckon alone = { .options = sampling->reckon->options, .memo = price_memo_create(), .libraries = sampling->reckon->libraries };
+    struct reckon alone = session_alone(sampling->reckon);
     struct reckon_prediction *prediction = NULL;
     struct sim_error error = { 0 };
-    alone.options.jobs = 1;
-    alone.options.progress = NULL;
     doubt_values_set(sampling->values, sampling->d, point_of(sampling, sample), sampling->device);
     fill_memo(sampling, sample, &alone);
     outcome->status = reckon_predict(&alone, sampling->device, sampling->step, &prediction, &error);
@@ -517,7 +529,7 @@ static void play_sample(void *context, size_t sample)
     }
     snprintf(outcome->error, sizeof outcome->error, "%s", error.text);
     reckon_prediction_free(prediction);
-    price_memo_destroy(alone.memo);
+    session_alone_end(&alone);
     doubt_values_set(sampling->values, sampling->d, NULL, sampling->device);
 }
 
