@@ -171,6 +171,15 @@ static uint64_t warm_requests(const struct package *package)
     return (uint64_t)(2.0 * bytes / package->line_bytes);
 }
 
+/* Up to `count` workgroups that come before workgroup `before`. */
+static struct run_request stretch_before(const struct wave_program *program, uint64_t before, uint64_t count, double share)
+{
+    struct run_request request = whole(program, share);
+    request.workgroup_count = count < before ? count : before;
+    request.first_workgroup = before - request.workgroup_count;
+    return request;
+}
+
 /* The part of the kernel whose replay is about `limit` requests: what comes before the window, or the end. */
 static struct run_request replay_request(const struct wave_program *program, const struct plan *plan, double total, uint64_t limit,
                                          double share)
@@ -195,10 +204,8 @@ static struct run_request replay_request(const struct wave_program *program, con
         request.workgroup_count = request.sample_of > 0 && count > request.sample_of ? request.sample_of : count;
         return request;
     }
-    uint64_t before = plan->cut == CUT_WORKGROUPS || plan->cut == CUT_FLOW ? plan->run.first_workgroup : program->workgroups;
-    request.workgroup_count = count < before ? count : before;
-    request.first_workgroup = before - request.workgroup_count;
-    return request;
+    return stretch_before(program, plan->cut == CUT_WORKGROUPS || plan->cut == CUT_FLOW ? plan->run.first_workgroup : program->workgroups,
+                          count, share);
 }
 
 /* Replay `request`, about `limit` line requests, in two halves. Does it bring new lines all along? Then the caches' later contents
@@ -284,11 +291,9 @@ static void prepare_caches(struct executor *executor, struct package *package, c
     case WAVE_CACHE_STATE_PREDECESSOR:
         warm_predecessor(package, program);
         if (plan->cut != CUT_NONE && plan->run.first_workgroup > 0) { /* what comes before the window has pushed some of it out */
-            struct run_request before = whole(program, share);
             double requests_a_workgroup = (double)program->work_units_total * plan->requests_per_unit / (double)program->workgroups;
             uint64_t count = (uint64_t)ceil((double)warm_requests(package) / fmax(requests_a_workgroup, 1));
-            before.workgroup_count = count < plan->run.first_workgroup ? count : plan->run.first_workgroup;
-            before.first_workgroup = plan->run.first_workgroup - before.workgroup_count;
+            struct run_request before = stretch_before(program, plan->run.first_workgroup, count, share);
             executor_warm(executor, &before, UINT64_MAX);
         }
         break;
