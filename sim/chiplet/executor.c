@@ -18,14 +18,14 @@ struct l1_line {
 };
 
 struct unit {
+    uint32_t group;
+    struct l1_line *l1;
+    sim_ticks *l1_ready;
+    uint8_t *l1_victim;
     struct slotted_server lsu, out, fill, lds;
     struct in_order_server issue[SIMDS_MAX], sfu[SIMDS_MAX];
     struct slotted_server matrix[SIMDS_MAX];
     struct credit_pool loads, stores; /* outstanding load requests, store packets not yet taken */
-    struct l1_line *l1;
-    sim_ticks *l1_ready;
-    uint8_t *l1_victim;
-    uint32_t group;
 };
 
 struct workgroup_slot {
@@ -38,7 +38,6 @@ struct workgroup_slot {
 
 struct wave {
     sim_ticks at;
-    uint32_t next;         /* calendar list */
     uint32_t unit, slot;
     uint8_t simd, in_flight;
     uint8_t in_order; /* the next op waits for all before it */
@@ -50,6 +49,23 @@ struct wave {
     sim_ticks blame_total;
     struct wave_state state;
     struct wave_op op;           /* pending; only its used parts are ever touched */
+} __attribute__((aligned(64)));
+
+/* Lines of one operation, placed, with the host's cache told ahead: what a chip remembers does not fit the host's nearest
+ * caches, and the misses of several lines overlap. */
+#define LINES_AHEAD 64
+
+struct line_access {
+    uint64_t line;
+    uint32_t mask, partial;
+    struct line_place place;
+};
+
+/* Of the load or store that runs after the one at hand, so that its misses overlap that one's work. */
+struct lines_ahead {
+    uint32_t wave; /* NO_WAVE: none, or it has too many lines */
+    uint32_t count;
+    struct line_access lines[LINES_AHEAD];
 };
 
 struct executor {
@@ -63,6 +79,8 @@ struct executor {
     struct wave *waves;
     struct workgroup_slot *slots;
     uint32_t wave_count, slot_count;
+    uint32_t *next; /* [waves] calendar lists */
+    struct lines_ahead ahead[2]; /* of the wave at hand, of the one after it */
     uint32_t calendar[CALENDAR_SIZE]; /* last wave of a bucket's ring, whose next is the first */
     uint64_t calendar_used[CALENDAR_SIZE / 64];
     uint64_t calendar_position, calendar_waves; /* waves: in buckets */
@@ -215,6 +233,7 @@ struct executor *executor_create(struct package *package, const struct wave_prog
     }
     executor->wave_count = executor->slot_count * program->waves_per_workgroup;
     executor->waves = package_zalloc(executor->wave_count, sizeof *executor->waves);
+    executor->next = package_zalloc(executor->wave_count, sizeof *executor->next);
     executor->slots = package_zalloc(executor->slot_count, sizeof *executor->slots);
     executor->dispatcher_count = (uint32_t)package->profile->dispatch_dispatchers;
     executor->dispatchers = package_zalloc(executor->dispatcher_count, sizeof *executor->dispatchers);
@@ -238,6 +257,7 @@ void executor_destroy(struct executor *executor)
     }
     free(executor->units);
     free(executor->waves);
+    free(executor->next);
     free(executor->slots);
     free(executor->dispatchers);
     free(executor->next_of_group);
@@ -270,13 +290,12 @@ static void reset_units(struct executor *executor)
 
 static inline void calendar_push(struct executor *executor, uint32_t index)
 {
-    struct wave *wave = &executor->waves[index];
-    uint64_t bucket = (uint64_t)(wave->at / executor->bucket);
+    uint64_t bucket = (uint64_t)(executor->waves[index].at / executor->bucket);
     if (bucket < executor->calendar_position) {
         bucket = executor->calendar_position;
     }
     if (bucket >= executor->calendar_position + CALENDAR_SIZE) {
-        wave->next = executor->far_waves;
+        executor->next[index] = executor->far_waves;
         executor->far_waves = index;
         executor->far_first = bucket < executor->far_first ? bucket : executor->far_first;
         return;
@@ -284,11 +303,11 @@ static inline void calendar_push(struct executor *executor, uint32_t index)
     uint32_t at = (uint32_t)bucket & (CALENDAR_SIZE - 1);
     uint32_t last = executor->calendar[at];
     if (last == NO_WAVE) {
-        wave->next = index;
+        executor->next[index] = index;
         executor->calendar_used[at / 64] |= 1ull << at % 64;
     } else {
-        wave->next = executor->waves[last].next;
-        executor->waves[last].next = index;
+        executor->next[index] = executor->next[last];
+        executor->next[last] = index;
     }
     executor->calendar[at] = index;
     executor->calendar_waves++;
@@ -301,7 +320,7 @@ static void calendar_bring_far(struct executor *executor)
     executor->far_waves = NO_WAVE;
     executor->far_first = UINT64_MAX;
     while (index != NO_WAVE) {
-        uint32_t next = executor->waves[index].next;
+        uint32_t next = executor->next[index];
         calendar_push(executor, index);
         index = next;
     }
@@ -321,13 +340,37 @@ static inline uint32_t calendar_seek(struct executor *executor)
     }
 }
 
+/* Everything of a wave that its operation's run touches, but for long lists of spans. */
 static inline void prefetch_wave(const struct wave *wave)
 {
-    __builtin_prefetch(&wave->at);
-    __builtin_prefetch(&wave->done);
-    __builtin_prefetch(&wave->state);
-    __builtin_prefetch(&wave->op);
-    __builtin_prefetch(&wave->op.spans[1]);
+    const char *first = (const char *)wave;
+    for (size_t byte = 0; byte < offsetof(struct wave, op.spans) + 2 * sizeof(struct wave_span); byte += 64) {
+        __builtin_prefetch(first + byte);
+    }
+}
+
+/* The waves that come first and second by now, or NO_WAVE when they are not near. */
+static inline uint32_t calendar_first(const struct executor *executor, uint32_t *second)
+{
+    uint32_t at = (uint32_t)executor->calendar_position & (CALENDAR_SIZE - 1);
+    uint64_t used = executor->calendar_used[at / 64] >> at % 64;
+    *second = NO_WAVE;
+    if (used == 0) {
+        return NO_WAVE;
+    }
+    at += (uint32_t)__builtin_ctzll(used);
+    uint32_t last = executor->calendar[at];
+    uint32_t first = executor->next[last];
+    if (first != last) {
+        *second = executor->next[first];
+        return first;
+    }
+    used &= used - 1;
+    if (used != 0) {
+        at = ((uint32_t)executor->calendar_position & (CALENDAR_SIZE - 1)) + (uint32_t)__builtin_ctzll(used);
+        *second = executor->next[executor->calendar[at]];
+    }
+    return first;
 }
 
 static inline uint32_t calendar_pop(struct executor *executor)
@@ -341,31 +384,30 @@ static inline uint32_t calendar_pop(struct executor *executor)
         at = calendar_seek(executor);
     }
     uint32_t last = executor->calendar[at];
-    uint32_t index = executor->waves[last].next;
-    uint32_t next = executor->waves[index].next;
+    uint32_t index = executor->next[last];
     executor->calendar_waves--;
     if (index == last) {
         executor->calendar[at] = NO_WAVE;
         executor->calendar_used[at / 64] &= ~(1ull << at % 64);
-        uint64_t used = executor->calendar_used[at / 64] >> at % 64;
-        if (used != 0) {
-            prefetch_wave(&executor->waves[executor->calendar[at + (uint32_t)__builtin_ctzll(used)]]);
-        }
     } else {
-        executor->waves[last].next = next;
-        prefetch_wave(&executor->waves[next]);
+        executor->next[last] = executor->next[index];
     }
     return index;
 }
 
 /* ---- one access */
 
+/* Consecutive lines in consecutive sets: a contiguous footprint up to the capacity hits whole (measured). */
+static inline uint32_t l1_set(const struct executor *executor, uint64_t line)
+{
+    uint32_t folded = (uint32_t)(line ^ line >> 32);
+    return fast_remainder(executor->l1_divisor, folded, fast_quotient(executor->l1_divisor, folded));
+}
+
 static inline uint32_t *l1_find(struct executor *executor, struct unit *unit, uint64_t line, uint32_t *position)
 {
     uint64_t hash = line * 0x9E3779B97F4A7C15u;
-    /* consecutive lines in consecutive sets: a contiguous footprint up to the capacity hits whole (measured) */
-    uint32_t folded = (uint32_t)(line ^ line >> 32);
-    uint32_t set = fast_remainder(executor->l1_divisor, folded, fast_quotient(executor->l1_divisor, folded));
+    uint32_t set = l1_set(executor, line);
     uint32_t key = (uint32_t)((hash ^ line << 7) & 0x0fffffffu) << 4;
     uint32_t base = set * executor->l1_ways;
     for (uint32_t w = 0; w < executor->l1_ways; w++) {
@@ -385,16 +427,6 @@ static inline uint32_t latency_slice(const struct package *package, const struct
 {
     return package->is_private ? place->slice : group * package->slices_per_group + place->local;
 }
-
-/* Lines of one operation, placed, with the host's cache told ahead: the tag sets of a chip do not fit the host's nearest
- * caches, and the misses of several lines overlap. */
-#define LINES_AHEAD 16
-
-struct line_access {
-    uint64_t line;
-    uint32_t mask, partial;
-    struct line_place place;
-};
 
 static inline void look_ahead(const struct package *package, struct line_access *access, uint32_t group)
 {
@@ -804,25 +836,36 @@ static void load_lines(struct executor *executor, struct wave *wave, const struc
     }
 }
 
-static sim_ticks access_load(struct executor *executor, struct wave *wave, sim_ticks t)
+/* Places of the lines of `op`, of a unit of `group`, put into `lines`; the statement runs when there are LINES_AHEAD or no more. */
+#define FOR_LINES_PLACED(package, op, group, lines, count, ...)                          \
+    do {                                                                                 \
+        FOR_EACH_LINE(package, op, {                                                     \
+            (lines)[count].line = line;                                                  \
+            (lines)[count].mask = mask;                                                  \
+            (lines)[count].partial = partial;                                            \
+            look_ahead(package, &(lines)[count], group);                                 \
+            if (++count == LINES_AHEAD) {                                                \
+                __VA_ARGS__;                                                             \
+                count = 0;                                                               \
+            }                                                                            \
+        });                                                                              \
+        __VA_ARGS__;                                                                     \
+    } while (0)
+
+static sim_ticks access_load(struct executor *executor, struct wave *wave, const struct lines_ahead *ahead, sim_ticks t)
 {
     struct package *package = executor->package;
     const struct wave_op *op = &wave->op;
-    uint32_t group = executor->units[wave->unit].group;
-    struct line_access lines[LINES_AHEAD];
-    uint32_t count = 0;
     sim_ticks done = t;
     struct access_blame worst = { 0 };
-    FOR_EACH_LINE(package, op, {
-        lines[count].line = line;
-        lines[count].mask = mask;
-        look_ahead(package, &lines[count], group);
-        if (++count == LINES_AHEAD) {
-            load_lines(executor, wave, lines, count, t, &done, &worst);
-            count = 0;
-        }
-    });
-    load_lines(executor, wave, lines, count, t, &done, &worst);
+    if (ahead != NULL) {
+        load_lines(executor, wave, ahead->lines, ahead->count, t, &done, &worst);
+    } else {
+        uint32_t group = executor->units[wave->unit].group;
+        struct line_access lines[LINES_AHEAD];
+        uint32_t count = 0;
+        FOR_LINES_PLACED(package, op, group, lines, count, load_lines(executor, wave, lines, count, t, &done, &worst));
+    }
     note_load(wave, t, done, &worst);
     return t;
 }
@@ -838,26 +881,23 @@ static sim_ticks store_lines(struct executor *executor, struct wave *wave, const
     return sent;
 }
 
-static sim_ticks access_store(struct executor *executor, struct wave *wave, sim_ticks t)
+static sim_ticks access_store(struct executor *executor, struct wave *wave, const struct lines_ahead *ahead, sim_ticks t)
 {
     struct package *package = executor->package;
     const struct wave_op *op = &wave->op;
-    uint32_t group = executor->units[wave->unit].group;
-    struct line_access lines[LINES_AHEAD];
-    uint32_t count = 0;
     sim_ticks sent = t;
     struct access_blame blame = { 0 };
-    FOR_EACH_LINE(package, op, {
-        lines[count] = (struct line_access){ .line = line, .mask = mask, .partial = partial };
-        look_ahead(package, &lines[count], group);
-        if (++count == LINES_AHEAD) {
+    if (ahead != NULL) {
+        sent = store_lines(executor, wave, ahead->lines, ahead->count, t, &blame);
+    } else {
+        uint32_t group = executor->units[wave->unit].group;
+        struct line_access lines[LINES_AHEAD];
+        uint32_t count = 0;
+        FOR_LINES_PLACED(package, op, group, lines, count, {
             sim_ticks end = store_lines(executor, wave, lines, count, t, &blame);
             sent = end > sent ? end : sent;
-            count = 0;
-        }
-    });
-    sim_ticks end = store_lines(executor, wave, lines, count, t, &blame);
-    sent = end > sent ? end : sent;
+        });
+    }
     executor->outcome->blame[blame_largest(&blame)] += (double)(sent - t);
     return sent;
 }
@@ -1116,7 +1156,51 @@ static void arrive_at_barrier(struct executor *executor, struct wave *wave, sim_
     slot->barrier_time = 0;
 }
 
-static void run_event(struct executor *executor, uint32_t index)
+/* Tell the host's cache what the wave `index`, due next, will want. */
+static void plan_ahead(struct executor *executor, uint32_t index, struct lines_ahead *ahead)
+{
+    const struct package *package = executor->package;
+    const struct wave *wave = &executor->waves[index];
+    const struct wave_op *op = &wave->op;
+    const struct unit *unit = &executor->units[wave->unit];
+    ahead->wave = NO_WAVE;
+    ahead->count = 0;
+    __builtin_prefetch(&unit->lsu);
+    __builtin_prefetch(&unit->issue[wave->simd]);
+    if (op->kind != WAVE_LOAD && op->kind != WAVE_STORE) {
+        return;
+    }
+    __builtin_prefetch(&unit->out);
+    if (op->kind == WAVE_LOAD) {
+        __builtin_prefetch(&unit->fill);
+        __builtin_prefetch(&unit->loads);
+    } else {
+        __builtin_prefetch(&unit->stores);
+    }
+    bool fits = true;
+    FOR_EACH_LINE(package, op, {
+        if (ahead->count < LINES_AHEAD) {
+            struct line_access *access = &ahead->lines[ahead->count++];
+            access->line = line;
+            access->mask = mask;
+            access->partial = partial;
+            look_ahead(package, access, unit->group);
+            if (op->kind == WAVE_LOAD && op->cache == WAVE_CACHE_L1) {
+                uint32_t first = l1_set(executor, line) * executor->l1_ways;
+                __builtin_prefetch(&unit->l1[first]);
+                __builtin_prefetch(&unit->l1_ready[first]);
+            }
+        } else {
+            fits = false;
+        }
+    });
+    if (fits) {
+        ahead->wave = index;
+    }
+}
+
+/* `ahead` of its lines, or NULL. */
+static void run_event(struct executor *executor, uint32_t index, const struct lines_ahead *ahead)
 {
     struct wave *wave = &executor->waves[index];
     const struct wave_op *op = &wave->op;
@@ -1129,10 +1213,10 @@ static void run_event(struct executor *executor, uint32_t index)
     }
     switch (op->kind) {
     case WAVE_LOAD:
-        t = access_load(executor, wave, t);
+        t = access_load(executor, wave, ahead, t);
         break;
     case WAVE_STORE:
-        t = access_store(executor, wave, t);
+        t = access_store(executor, wave, ahead, t);
         break;
     case WAVE_ATOMIC:
         t = access_atomic(executor, wave, t);
@@ -1246,8 +1330,23 @@ void executor_run(struct executor *executor, const struct run_request *request, 
             }
         }
     }
-    while ((executor->calendar_waves > 0 || executor->far_waves != NO_WAVE) && !outcome->stopped) {
-        run_event(executor, calendar_pop(executor));
+    executor->ahead[0].wave = NO_WAVE;
+    executor->ahead[1].wave = NO_WAVE;
+    for (uint32_t turn = 0; (executor->calendar_waves > 0 || executor->far_waves != NO_WAVE) && !outcome->stopped; turn ^= 1) {
+        uint32_t index = calendar_pop(executor);
+        uint32_t second = NO_WAVE;
+        uint32_t first = calendar_first(executor, &second);
+        if (second != NO_WAVE) {
+            prefetch_wave(&executor->waves[second]);
+        }
+        struct lines_ahead *mine = &executor->ahead[turn];
+        struct lines_ahead *of_next = &executor->ahead[turn ^ 1];
+        if (first == NO_WAVE) {
+            of_next->wave = NO_WAVE;
+        } else {
+            plan_ahead(executor, first, of_next);
+        }
+        run_event(executor, index, mine->wave == index ? mine : NULL);
     }
     if (outcome->stopped) {
         executor->last_drain = 0; /* what was still under way belongs to the extrapolated rest */
@@ -1294,16 +1393,10 @@ static uint64_t apply_functional(struct executor *executor, const struct wave_op
     }
     struct line_access lines[LINES_AHEAD];
     uint32_t count = 0;
-    FOR_EACH_LINE(package, op, {
-        lines[count] = (struct line_access){ .line = line, .mask = mask, .partial = partial };
-        look_ahead(package, &lines[count], group);
-        requests++;
-        if (++count == LINES_AHEAD) {
-            apply_lines(package, op->kind == WAVE_LOAD, lines, count, group);
-            count = 0;
-        }
+    FOR_LINES_PLACED(package, op, group, lines, count, {
+        apply_lines(package, op->kind == WAVE_LOAD, lines, count, group);
+        requests += count;
     });
-    apply_lines(package, op->kind == WAVE_LOAD, lines, count, group);
     return requests;
 }
 
