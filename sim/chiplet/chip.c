@@ -64,6 +64,110 @@ static uint64_t middle_of_grid(const struct wave_program *program, double taken)
     return (uint64_t)(0.6 * fmax(all - taken, 0));
 }
 
+/* What the choice of a cut rests on, in work units where nothing else is said. */
+struct stretch_sizes {
+    double window;
+    double per_workgroup;
+    uint64_t round;    /* resident workgroups, or the grid's when they are fewer */
+    double of_round;
+    double rounds;     /* in the grid */
+    double under_way;  /* may be: pace shows only once as much has come back */
+    double rounds_run; /* when whole rounds are timed */
+    bool is_in_rounds; /* and that is affordable */
+};
+
+static struct stretch_sizes stretch_sizes_of(const struct package *package, const struct wave_program *program, const struct plan *plan,
+                                             struct request_mix mix, double window_requests, double usable_units)
+{
+    /* an operation without requests costs the host about as much as one request */
+    double cost_per_unit = fmax(mix.per_unit, 0.25);
+    struct stretch_sizes sizes = { .window = window_requests / cost_per_unit,
+                                   .per_workgroup = (double)program->work_units_total / (double)program->workgroups,
+                                   .round = program->workgroups < plan->resident ? program->workgroups : plan->resident };
+    sizes.of_round = (double)sizes.round * sizes.per_workgroup;
+    sizes.rounds = (double)program->workgroups / (double)sizes.round;
+    double under_way = package->profile->l1_mshr + (mix.sent_share > SENT_MATTERS ? package->profile->l1_store_credits : 0);
+    sizes.under_way = usable_units * under_way / cost_per_unit;
+    bool is_quick = window_requests < DEFAULT_WINDOW_REQUESTS;
+    double affordable = (is_quick ? fmin(ROUNDS_WINDOWS * window_requests, ROUNDS_QUICK) : ROUNDS_REQUESTS) / cost_per_unit;
+    if (mix.atomic_share > SENT_MATTERS) {
+        affordable = ROUNDS_REQUESTS / cost_per_unit; /* queues at hot lines take lives to form */
+    }
+    sizes.is_in_rounds = sizes.rounds >= ROUNDS_LEAST && ROUNDS_LEAST * sizes.of_round <= affordable;
+    double more = is_quick ? fmin(ROUNDS_MORE * sizes.window, affordable) : affordable;
+    sizes.rounds_run = fmin(fmax(floor(more / sizes.of_round), ROUNDS_LEAST), ROUNDS_MOST);
+    return sizes;
+}
+
+static void cut_flow(struct plan *plan, const struct wave_program *program, const struct stretch_sizes *sizes)
+{
+    double run = fmax(fmax(sizes->window, FLOW_SHARE * sizes->of_round), SETTLING * sizes->under_way);
+    plan->cut = CUT_FLOW;
+    plan->run.in_flow = true;
+    plan->run.units_expected = (uint64_t)(run / MARKS_END); /* the last mark */
+    double taken = ceil(run / MARKS_END / sizes->per_workgroup) + (double)sizes->round;
+    plan->run.first_workgroup = middle_of_grid(program, taken);
+    plan->run.workgroup_count = program->workgroups - plan->run.first_workgroup;
+}
+
+static void cut_trips(struct plan *plan, const struct wave_program *program, const struct stretch_sizes *sizes)
+{
+    double trip_units = sizes->per_workgroup / (double)program->trips_per_wave;
+    double trips = fmax(sizes->window, SETTLING * sizes->under_way) / ((double)sizes->round * trip_units);
+    double period = (double)program->trips_period / MARKS_SPAN;
+    if (program->trips_period > 1 && period < TRIPS_STRETCH * trips) { /* between the first and the last mark lie whole periods */
+        trips = ceil(trips / period) * period;
+    }
+    uint64_t limit = trips < TRIPS_LEAST ? TRIPS_LEAST : (uint64_t)ceil(trips);
+    if (limit >= program->trips_per_wave) {
+        limit = program->trips_per_wave;
+    }
+    plan->cut = CUT_TRIPS;
+    plan->run.workgroup_count = sizes->round;
+    plan->run.window.trip_limit = limit;
+    plan->run.units_expected = (uint64_t)((double)sizes->round * trip_units * (double)limit);
+    plan->units_of_run_full = sizes->of_round;
+    plan->rounds = floor(sizes->rounds);
+    plan->remainder = program->workgroups % sizes->round;
+}
+
+/* `count` workgroups spread over the grid, or over one of the like stretches that it repeats; or several of those whole. */
+static void spread_workgroups(struct plan *plan, const struct wave_program *program, double count)
+{
+    bool repeats = program->workgroups_period > 0 && program->workgroups_period < program->workgroups;
+    uint64_t period = repeats ? program->workgroups_period : program->workgroups;
+    if (count > (double)period) {
+        count = ceil(count / (double)period) * (double)period;
+        count = count < (double)program->workgroups ? count : (double)program->workgroups;
+    } else {
+        plan->run.sample_of = period;
+    }
+    plan->run.workgroup_count = (uint64_t)count;
+    plan->run.marks_by_dispatch = true;
+}
+
+static void cut_workgroups(struct plan *plan, const struct wave_program *program, const struct stretch_sizes *sizes, bool may_stop)
+{
+    double count = ceil(fmax(sizes->window, sizes->rounds_run * sizes->of_round) / sizes->per_workgroup);
+    if (count >= (double)program->workgroups) {
+        plan->run.units_expected = program->work_units_total;
+        return;
+    }
+    plan->cut = CUT_WORKGROUPS;
+    plan->run.workgroup_count = (uint64_t)count;
+    if (program->workgroups_differ) {
+        spread_workgroups(plan, program, count);
+    } else {
+        plan->rounds_counted = sizes->window <= ROUNDS_MOST * sizes->of_round ? (uint32_t)sizes->rounds_run - 2 : 0;
+        may_stop = may_stop && plan->rounds_counted > 0 && sizes->rounds >= 2 * sizes->rounds_run;
+        plan->run.rounds_wanted = may_stop ? plan->rounds_counted + 1 : 0;
+        /* from the middle of the grid: its neighbours before it warm the caches, as they do in the whole run */
+        plan->run.first_workgroup = middle_of_grid(program, count);
+    }
+    plan->units_of_run_full = (double)program->work_units_total * (double)plan->run.workgroup_count / (double)program->workgroups;
+    plan->run.units_expected = (uint64_t)plan->units_of_run_full;
+}
+
 static struct plan make_plan(struct executor *executor, const struct package *package, const struct wave_program *program,
                              const struct occupancy *occupancy, const struct chip_options *options, double share)
 {
@@ -72,92 +176,25 @@ static struct plan make_plan(struct executor *executor, const struct package *pa
     plan.resident = (uint64_t)(usable > 0 ? usable : 1) * occupancy->workgroups_per_unit;
     struct request_mix mix = executor_request_mix(executor, &plan.run, 64);
     plan.requests_per_unit = mix.per_unit;
-    double units = (double)program->work_units_total;
+    plan.units_of_run_full = (double)program->work_units_total;
     double window = options->window_requests > 0 ? (double)options->window_requests : DEFAULT_WINDOW_REQUESTS;
-    /* an operation without requests costs the host about as much as one request */
-    double cost_per_unit = plan.requests_per_unit > 0.25 ? plan.requests_per_unit : 0.25;
-    plan.units_of_run_full = units;
-    if (options->exact || units * cost_per_unit <= window * 1.25) {
+    struct stretch_sizes sizes = stretch_sizes_of(package, program, &plan, mix, window, usable);
+    if (options->exact || (double)program->work_units_total <= sizes.window * 1.25) {
         plan.run.units_expected = program->work_units_total;
         return plan;
     }
-    double window_units = window / cost_per_unit;
-    double units_per_workgroup = units / (double)program->workgroups;
-    uint64_t round = program->workgroups < plan.resident ? program->workgroups : plan.resident;
-    double round_units = (double)round * units_per_workgroup;
-    /* pace shows only once as much has come back as can be under way */
-    double under_way = package->profile->l1_mshr + (mix.sent_share > SENT_MATTERS ? package->profile->l1_store_credits : 0);
-    double units_under_way = usable * under_way / cost_per_unit;
-    double rounds = (double)program->workgroups / (double)round;
-    bool is_quick = window < DEFAULT_WINDOW_REQUESTS;
-    double affordable = (is_quick ? fmin(ROUNDS_WINDOWS * window, ROUNDS_QUICK) : ROUNDS_REQUESTS) / cost_per_unit;
-    if (mix.atomic_share > SENT_MATTERS) {
-        affordable = ROUNDS_REQUESTS / cost_per_unit; /* queues at hot lines take lives to form */
-    }
-    bool is_in_rounds = rounds >= ROUNDS_LEAST && ROUNDS_LEAST * round_units <= affordable;
-    double more = is_quick ? fmin(ROUNDS_MORE * window_units, affordable) : affordable;
-    double rounds_run = fmin(fmax(floor(more / round_units), ROUNDS_LEAST), ROUNDS_MOST);
-    bool has_steps = units_per_workgroup >= FLOW_STEPS * program->waves_per_workgroup;
+    bool is_fast = options->engine == CHIP_ENGINE_FAST;
+    bool has_steps = sizes.per_workgroup >= FLOW_STEPS * program->waves_per_workgroup;
     /* waves that loop over the grid's stride sweep memory side by side: met apart, they would not */
     bool is_apart = program->trips_per_wave <= 1 || mix.atomic_share > SENT_MATTERS;
-    if (!is_in_rounds && has_steps && is_apart && rounds >= FLOW_ROUNDS && !program->workgroups_differ && options->engine == CHIP_ENGINE_FAST) {
-        double run = fmax(fmax(window_units, FLOW_SHARE * round_units), SETTLING * units_under_way);
-        plan.cut = CUT_FLOW;
-        plan.run.in_flow = true;
-        plan.run.units_expected = (uint64_t)(run / MARKS_END); /* the last mark */
-        double taken = ceil(run / MARKS_END / units_per_workgroup) + (double)round;
-        plan.run.first_workgroup = middle_of_grid(program, taken);
-        plan.run.workgroup_count = program->workgroups - plan.run.first_workgroup;
-        return plan;
-    }
-    if (!is_in_rounds && program->trips_per_wave > 1 && round_units * ROUNDS_LEAST > window_units && !program->workgroups_differ) {
-        plan.cut = CUT_TRIPS;
-        double trip_units = units_per_workgroup / (double)program->trips_per_wave;
-        double trips = fmax(window_units, SETTLING * units_under_way) / ((double)round * trip_units);
-        double period = (double)program->trips_period / MARKS_SPAN;
-        if (program->trips_period > 1 && period < TRIPS_STRETCH * trips) { /* between the first and the last mark lie whole periods */
-            trips = ceil(trips / period) * period;
-        }
-        uint64_t limit = trips < TRIPS_LEAST ? TRIPS_LEAST : (uint64_t)ceil(trips);
-        if (limit >= program->trips_per_wave) {
-            limit = program->trips_per_wave;
-        }
-        plan.run.workgroup_count = round;
-        plan.run.window.trip_limit = limit;
-        plan.run.units_expected = (uint64_t)((double)round * trip_units * (double)limit);
-        plan.units_of_run_full = round_units;
-        plan.rounds = floor(rounds);
-        plan.remainder = program->workgroups % round;
-        return plan;
-    }
-    double count = ceil(fmax(window_units, rounds_run * round_units) / units_per_workgroup);
-    if (count >= (double)program->workgroups) {
-        plan.run.units_expected = program->work_units_total;
-        return plan;
-    }
-    plan.cut = CUT_WORKGROUPS;
-    plan.run.workgroup_count = (uint64_t)count;
-    if (program->workgroups_differ) {
-        /* spread over the grid, or over one of the like stretches it repeats; or several of those whole */
-        uint64_t period = program->workgroups_period > 0 && program->workgroups_period < program->workgroups ? program->workgroups_period
-                                                                                                              : program->workgroups;
-        if (count > (double)period) {
-            count = ceil(count / (double)period) * (double)period;
-            count = count < (double)program->workgroups ? count : (double)program->workgroups;
-            plan.run.workgroup_count = (uint64_t)count;
-        } else {
-            plan.run.sample_of = period;
-        }
-        plan.run.marks_by_dispatch = true;
+    bool can_cut = !sizes.is_in_rounds && !program->workgroups_differ;
+    if (can_cut && has_steps && is_apart && sizes.rounds >= FLOW_ROUNDS && is_fast) {
+        cut_flow(&plan, program, &sizes);
+    } else if (can_cut && program->trips_per_wave > 1 && sizes.of_round * ROUNDS_LEAST > sizes.window) {
+        cut_trips(&plan, program, &sizes);
     } else {
-        plan.rounds_counted = window_units <= ROUNDS_MOST * round_units ? (uint32_t)rounds_run - 2 : 0;
-        bool may_stop = plan.rounds_counted > 0 && rounds >= 2 * rounds_run && options->engine == CHIP_ENGINE_FAST;
-        plan.run.rounds_wanted = may_stop ? plan.rounds_counted + 1 : 0;
-        /* from the middle of the grid: its neighbours before it warm the caches, as they do in the whole run */
-        plan.run.first_workgroup = middle_of_grid(program, count);
+        cut_workgroups(&plan, program, &sizes, is_fast);
     }
-    plan.units_of_run_full = units * count / (double)program->workgroups;
-    plan.run.units_expected = (uint64_t)plan.units_of_run_full;
     return plan;
 }
 
