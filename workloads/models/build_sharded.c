@@ -57,6 +57,13 @@ static double bags_of(const struct sharded *s, const struct model_table *table)
     return positions ? s->build->positions : s->build->batch;
 }
 
+/* A mean over examples, to four digits: shards of one size then ask for one sort. */
+static double to_four_digits(double count)
+{
+    double unit = pow(10, fmax(floor(log10(fmax(count, 1))) - 3, 0));
+    return floor(count / unit + 0.5) * unit;
+}
+
 static void add_lookup(struct sharded *s, const struct model_table *table, const struct plan_shard *shard)
 {
     double group = s->build->model->plan->group;
@@ -75,7 +82,7 @@ static void add_lookup(struct sharded *s, const struct model_table *table, const
         lookup.length = table->pooling;
     }
     if (lookup.length < 1) { /* most bags get no id here: the others get one */
-        lookup.bags = fmax(floor(lookup.bags * lookup.length), 1);
+        lookup.bags = fmax(to_four_digits(lookup.bags * lookup.length), 1);
         lookup.length = 1;
     }
     lookup.length = floor(lookup.length + 0.5);
