@@ -89,11 +89,14 @@ size_t plan_shards(const struct plan *plan, const struct plan_table *tables, uin
                                     .rows = tables[t].rows,
                                     .columns = tables[t].dim,
                                     .lookup_share = 1,
+                                    .hot_share = tables[t].hot_share,
                                     .cache_share = entry->sharding == PLAN_HOST ? entry->cache_share : 1 };
         if (entry->sharding == PLAN_ROW_WISE || entry->sharding == PLAN_TABLE_ROW_WISE) {
             double block = ceil(tables[t].rows / members), first = block * (double)place;
             shard.rows = fmin(block, fmax(tables[t].rows - first, 0));
-            shard.lookup_share = shard.rows / tables[t].rows;
+            double hot = place == 0 ? tables[t].hot_share : 0;
+            shard.lookup_share = (1 - tables[t].hot_share) * shard.rows / tables[t].rows + hot;
+            shard.hot_share = hot > 0 ? hot / shard.lookup_share : 0;
         } else if (entry->sharding == PLAN_COLUMN_WISE) {
             shard.columns = tables[t].dim / members;
         } else if (entry->sharding == PLAN_DATA_PARALLEL) {

@@ -23,6 +23,7 @@ struct plan_table { /* what a plan is made for; borrowed */
     const char *name;
     double rows, dim, row_bytes, state_bytes; /* state_bytes: of the optimiser, a row */
     double pooling;                           /* ids an example */
+    double hot_share;                         /* of the ids that ask for row 0, a padding id say; the others lie evenly */
 };
 
 struct plan_entry { /* [table] */
@@ -45,7 +46,8 @@ struct plan_shard {
     uint32_t table;
     enum plan_sharding sharding;
     double rows, columns;  /* held here */
-    double lookup_share;   /* of the table's ids that come here */
+    double lookup_share;   /* of the table's ids that come here: of a table cut by rows the first GPU has row 0 */
+    double hot_share;      /* of those, the ones that ask for row 0 */
     double cache_share;    /* 1: all of it is on the GPU */
 };
 

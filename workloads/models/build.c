@@ -322,8 +322,8 @@ static double held_by(const struct model *model, uint32_t rank)
 
 #define RANKS_ALL 8 /* up to so many ranks are all played; of more, the one with most to do, with least, and the fullest */
 #define FULLER 1.05 /* than the other two: else it is one of them that says whether the step fits */
-#define ALIKE 0.995 /* of the most lookups, by the rank with least: the one with most then stands for all (a table cut by rows leaves
-                       its last owner a few rows short) */
+#define ALIKE 0.995 /* of the most lookups, by the rank with least, and of the fullest one's bytes: the one with most then stands for
+                       all (a table cut by rows leaves its last owner a few rows short) */
 
 /* Which ranks stand for all. Ranks that are not played arrive at collectives with the last that is. */
 static uint32_t choose_ranks(const struct model *model, uint32_t chosen[RANKS_ALL])
@@ -334,9 +334,7 @@ static uint32_t choose_ranks(const struct model *model, uint32_t chosen[RANKS_AL
         most = lookups_of(model, rank) > lookups_of(model, most) ? rank : most;
         least = lookups_of(model, rank) < lookups_of(model, least) ? rank : least;
     }
-    double lookups = lookups_of(model, most);
-    bool is_fuller = held_by(model, fullest) > FULLER * fmax(held_by(model, most), held_by(model, least));
-    if (lookups_of(model, least) >= ALIKE * lookups && !is_fuller) {
+    if (lookups_of(model, least) >= ALIKE * lookups_of(model, most) && held_by(model, most) >= ALIKE * held_by(model, fullest)) {
         chosen[0] = most;
         return 1;
     }
@@ -348,7 +346,7 @@ static uint32_t choose_ranks(const struct model *model, uint32_t chosen[RANKS_AL
     }
     chosen[0] = most < least ? most : least;
     chosen[1] = most < least ? least : most;
-    if (!is_fuller) {
+    if (held_by(model, fullest) <= FULLER * fmax(held_by(model, most), held_by(model, least))) {
         return 2;
     }
     uint32_t at = 2;

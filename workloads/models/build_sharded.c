@@ -73,7 +73,7 @@ static void add_lookup(struct sharded *s, const struct model_table *table, const
                              .width = ceil(shard->columns / parts / 8) * 8,
                              .rows = shard->rows,
                              .skew = table->skew,
-                             .hot_share = table->hot_share,
+                             .hot_share = shard->hot_share,
                              .tables = (uint32_t)parts,
                              .type = table->type,
                              .optimizer = table->optimizer };

@@ -270,6 +270,7 @@ static void read_root(struct reading *r, struct model *model, const struct json 
     model->bucket_mib = number(r, root, "bucket_mib", 25, 0, 1e5);
     snprintf(model->plan_name, sizeof model->plan_name, "%s", text(r, root, "plan", ""));
     model->table_gib = number(r, root, "table_gib", 96, 0.001, 1e6);
+    model->gives_table_gib = json_get(root, "table_gib") != NULL;
     model->per_node = (uint32_t)number(r, root, "per_node", 8, 1, 1024);
     model->pipelined = truth(r, root, "pipelined", true);
     model->sequence_input = strcmp(text(r, root, "input", "pooled"), "sequence") == 0;
@@ -337,6 +338,13 @@ bool model_is_file(const char *path)
     head[fread(head, 1, sizeof head - 1, file)] = '\0';
     fclose(file);
     return strstr(head, "reckon.model/") != NULL;
+}
+
+void model_room(struct model *model, double gpu_gib)
+{
+    if (!model->gives_table_gib) {
+        model->table_gib = fmax(model->table_gib, gpu_gib * 2 / 3);
+    }
 }
 
 uint32_t model_gpus(const struct model *model)
