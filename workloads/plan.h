@@ -70,7 +70,7 @@ void plan_destroy(struct plan *plan); /* NULL is allowed */
 size_t plan_shards(const struct plan *plan, const struct plan_table *tables, uint32_t rank, struct plan_shard *shards);
 double plan_shard_bytes(const struct plan_table *table, const struct plan_shard *shard); /* on the GPU, state included */
 double plan_shard_host_bytes(const struct plan_table *table, const struct plan_shard *shard);
-/* Bytes that lookups of one example per GPU move on the rank, all examples of its group together. */
+/* Bytes that lookups of one example per GPU move on the rank, all examples of its group together, what their sort moves included. */
 double plan_load(const struct plan *plan, const struct plan_table *tables, uint32_t rank);
 /* One line why the table lies as it does. */
 void plan_explain(const struct plan *plan, const struct plan_table *tables, uint32_t table, char *text, size_t capacity);
