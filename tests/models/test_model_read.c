@@ -75,6 +75,12 @@ Test(model_read, what_is_wrong_is_said_in_one_line)
     expect_refused(MODEL(TABLES, "{\"kind\": \"mlp\", \"input\": 4, \"widths\": [32, 8]}, {\"kind\": \"dot\"}", ""),
                    "must end in the tables' dim");
     expect_refused(MODEL(TABLES, BOTTOM, ", \"precision\": \"int4\""), "fp32|bf16-autocast|bf16");
+    expect_refused(MODEL(TABLES, BOTTOM, ", \"deduplicated\": true"), "\"deduplicated\" is of sequences");
+    expect_refused(MODEL(TABLES, BOTTOM ", {\"kind\": \"head\", \"per\": \"example\"}", ""), "a head over sequences");
+    expect_refused(MODEL(TABLES, "{\"kind\": \"mlp\", \"per\": \"example\", \"input\": 4, \"widths\": [16]}", ""), "'per' is of a head");
+    expect_refused(MODEL(TABLES, "{\"kind\": \"transformer\", \"fused\": true}", ""), "'fused' is of hstu layers");
+    expect_refused(MODEL("{\"rows\": 1000, \"dim\": 64}", "{\"kind\": \"hstu\", \"fused\": true, \"attention\": \"silu\"}",
+                         ", \"sequence\": 8, \"input\": \"sequence\""), "fused layers run in bf16");
 }
 
 /* Each example beside the header is read, builds and knows its memory, at one GPU count more than its own too. */

@@ -383,6 +383,20 @@ static enum sim_status check_model(const struct model *model, struct sim_error *
                             model->path, model->tables[t].name);
         }
     }
+    if (model->deduplicated && (!model->sequence_input || model->lookup == LOOKUP_BAG)) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: \"deduplicated\" is of sequences with \"lookup\": \"fused\"", model->path);
+    }
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const struct model_layer *layer = &model->layers[i];
+        if (layer->fused && model->precision != PRECISION_BF16) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: layer %s: fused layers run in bf16: \"precision\" must be bf16", model->path,
+                            layer->name);
+        }
+        if (layer->per_example && !model->sequence_input) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: layer %s: \"per\": \"example\" is of a head over sequences", model->path,
+                            layer->name);
+        }
+    }
     if (model->lookup == LOOKUP_BAG && model->sequence_input && model->table_count > 1) {
         return sim_fail(error, SIM_BAD_ARGUMENT, "%s: a sequence of %u tables needs \"lookup\": \"fused\"", model->path,
                         model->table_count);
