@@ -123,6 +123,7 @@ struct reckon_model_request {
     size_t setting_count;
     uint32_t gpus; /* 0: as the file says */
     double batch;  /* per GPU; 0: as the file says */
+    double gpu_gib; /* memory of the smallest device asked about, for a proposed plan; 0: not known */
 };
 bool reckon_is_model(const char *path);
 /* Errors: as model_read, model_set and model_graph. The caller frees with reckon_graph_free. */

@@ -10,6 +10,9 @@
 /* A table with more than this share of a GPU's mean load is split by columns, so that no GPU waits for it alone. */
 #define LOAD_SHARE_MAX 1.0
 #define COLUMNS_MIN 32.0
+/* What a lookup moves beside its part of the row: the index, and its key and bag through the backward pass's sort, a dozen bytes read
+ * and written in each of four or five passes. Columns do not divide it. */
+#define LOOKUP_BYTES 128.0
 /* By rows, every GPU sends and receives a pooled row of each example of the table, forward and back, where by columns one GPU waits
  * for its part of the lookups. Looked-up bytes that pass, with update, while a byte of a pooled row does: across nodes 0.36 TB/s
  * against 0.12 (mlperf_dlrm_v2 on 128 b200), within a node links are six times as fast. */
@@ -89,11 +92,14 @@ size_t plan_shards(const struct plan *plan, const struct plan_table *tables, uin
                                     .rows = tables[t].rows,
                                     .columns = tables[t].dim,
                                     .lookup_share = 1,
+                                    .hot_share = tables[t].hot_share,
                                     .cache_share = entry->sharding == PLAN_HOST ? entry->cache_share : 1 };
         if (entry->sharding == PLAN_ROW_WISE || entry->sharding == PLAN_TABLE_ROW_WISE) {
             double block = ceil(tables[t].rows / members), first = block * (double)place;
             shard.rows = fmin(block, fmax(tables[t].rows - first, 0));
-            shard.lookup_share = shard.rows / tables[t].rows;
+            double hot = place == 0 ? tables[t].hot_share : 0;
+            shard.lookup_share = (1 - tables[t].hot_share) * shard.rows / tables[t].rows + hot;
+            shard.hot_share = hot > 0 ? hot / shard.lookup_share : 0;
         } else if (entry->sharding == PLAN_COLUMN_WISE) {
             shard.columns = tables[t].dim / members;
         } else if (entry->sharding == PLAN_DATA_PARALLEL) {
@@ -124,7 +130,7 @@ double plan_load(const struct plan *plan, const struct plan_table *tables, uint3
     size_t count = plan_shards(plan, tables, rank, shards);
     for (size_t i = 0; i < count; i++) {
         const struct plan_table *table = &tables[shards[i].table];
-        load += table->pooling * shards[i].lookup_share * table->row_bytes * shards[i].columns / table->dim * plan->group;
+        load += table->pooling * shards[i].lookup_share * (table->row_bytes * shards[i].columns / table->dim + LOOKUP_BYTES) * plan->group;
     }
     free(shards);
     return load;
@@ -166,6 +172,11 @@ struct candidate {
     uint32_t table;
     double bytes, load;
 };
+
+static double load_of(const struct plan_table *table, double parts)
+{
+    return table->pooling * (table->row_bytes / parts + LOOKUP_BYTES);
+}
 
 static int by_load(const void *a, const void *b)
 {
@@ -213,13 +224,14 @@ static uint32_t lightest(const struct proposal *p, const struct plan_entry *entr
 static void give_parts(struct proposal *p, const struct candidate *c, uint32_t parts)
 {
     struct plan_entry *entry = &p->plan->entries[c->table];
+    double load = load_of(&p->tables[c->table], parts);
     entry->sharding = parts > 1 ? PLAN_COLUMN_WISE : PLAN_TABLE_WISE;
     for (uint32_t i = 0; i < parts; i++) {
         uint32_t to = lightest(p, entry, c->bytes / parts);
         if (to == p->plan->gpus) { /* no room for a part anywhere: rows over all */
             for (uint32_t k = 0; k < entry->rank_count; k++) {
                 p->held[entry->ranks[k]] -= c->bytes / parts;
-                p->load[entry->ranks[k]] -= c->load / parts;
+                p->load[entry->ranks[k]] -= load;
             }
             free(entry->ranks);
             entry->ranks = NULL;
@@ -229,7 +241,7 @@ static void give_parts(struct proposal *p, const struct candidate *c, uint32_t p
         }
         add_rank(entry, to);
         p->held[to] += c->bytes / parts;
-        p->load[to] += c->load / parts;
+        p->load[to] += load;
     }
 }
 
@@ -248,8 +260,10 @@ static void choose_by_rows(struct proposal *p, const struct candidate *candidate
     for (size_t k = 0; k < count; k++) {
         double largest = p->mean_load;
         for (size_t i = k; i < count; i++) {
-            double parts = candidates[i].bytes <= REPLICATED_BYTES_MAX ? p->plan->gpus : columns_most(p, &candidates[i]);
-            largest = fmax(largest, candidates[i].load / parts);
+            const struct plan_table *table = &p->tables[candidates[i].table];
+            double part = candidates[i].bytes <= REPLICATED_BYTES_MAX ? candidates[i].load / p->plan->gpus
+                                                                      : load_of(table, columns_most(p, &candidates[i]));
+            largest = fmax(largest, part);
         }
         if (exchanged + largest < best) {
             best = exchanged + largest;
@@ -267,8 +281,10 @@ static void place(struct proposal *p, const struct candidate *c)
     } else if (c->bytes > p->capacity / 2 || c->load >= p->load_by_rows) {
         give_all(p, c, PLAN_ROW_WISE);
     } else {
-        double parts = ceil(c->load / (LOAD_SHARE_MAX * p->mean_load));
-        parts = fmin(parts, columns_most(p, c));
+        double most = columns_most(p, c), parts = 1;
+        while (parts < most && load_of(table, parts) > LOAD_SHARE_MAX * p->mean_load) {
+            parts++;
+        }
         uint32_t even = (uint32_t)fmax(parts, 1);
         while (even > 1 && fmod(table->dim, even) != 0) {
             even--;
@@ -287,7 +303,7 @@ enum sim_status plan_propose(const struct plan_table *tables, size_t count, uint
     *out = NULL;
     for (uint32_t t = 0; t < count; t++) {
         double table_bytes = tables[t].rows * (tables[t].row_bytes + tables[t].state_bytes);
-        candidates[t] = (struct candidate){ t, table_bytes, tables[t].pooling * tables[t].row_bytes };
+        candidates[t] = (struct candidate){ t, table_bytes, load_of(&tables[t], 1) };
         bytes += table_bytes;
         load += candidates[t].load;
     }

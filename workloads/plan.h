@@ -23,6 +23,7 @@ struct plan_table { /* what a plan is made for; borrowed */
     const char *name;
     double rows, dim, row_bytes, state_bytes; /* state_bytes: of the optimiser, a row */
     double pooling;                           /* ids an example */
+    double hot_share;                         /* of the ids that ask for row 0, a padding id say; the others lie evenly */
 };
 
 struct plan_entry { /* [table] */
@@ -45,7 +46,8 @@ struct plan_shard {
     uint32_t table;
     enum plan_sharding sharding;
     double rows, columns;  /* held here */
-    double lookup_share;   /* of the table's ids that come here */
+    double lookup_share;   /* of the table's ids that come here: of a table cut by rows the first GPU has row 0 */
+    double hot_share;      /* of those, the ones that ask for row 0 */
     double cache_share;    /* 1: all of it is on the GPU */
 };
 
@@ -68,7 +70,7 @@ void plan_destroy(struct plan *plan); /* NULL is allowed */
 size_t plan_shards(const struct plan *plan, const struct plan_table *tables, uint32_t rank, struct plan_shard *shards);
 double plan_shard_bytes(const struct plan_table *table, const struct plan_shard *shard); /* on the GPU, state included */
 double plan_shard_host_bytes(const struct plan_table *table, const struct plan_shard *shard);
-/* Bytes that lookups of one example per GPU move on the rank, all examples of its group together. */
+/* Bytes that lookups of one example per GPU move on the rank, all examples of its group together, what their sort moves included. */
 double plan_load(const struct plan *plan, const struct plan_table *tables, uint32_t rank);
 /* One line why the table lies as it does. */
 void plan_explain(const struct plan *plan, const struct plan_table *tables, uint32_t table, char *text, size_t capacity);

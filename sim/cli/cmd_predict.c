@@ -292,7 +292,11 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
                                           .settings = arguments->settings,
                                           .setting_count = arguments->setting_count,
                                           .gpus = arguments->request.gpus,
-                                          .batch = arguments->request.batch };
+                                          .batch = arguments->request.batch,
+                                          .gpu_gib = reckon_device_chip(devices[0])->hbm_capacity };
+    for (size_t i = 1; i < count; i++) { /* one plan for all of them, that the smallest can hold */
+        model.gpu_gib = fmin(model.gpu_gib, reckon_device_chip(devices[i])->hbm_capacity);
+    }
     enum sim_status status = read_input(arguments, reckon, &model, &graph, &error);
     arguments->request.fixes = arguments->fixes[0] != '\0' ? arguments->fixes : NULL;
     arguments->request.inputs = arguments->inputs[0] != '\0' ? arguments->inputs : NULL;

@@ -111,8 +111,45 @@ struct launch_run {
     bool cold;    /* kernel_price_request.in_step, of a plan of one launch */
 };
 
+#define LIKELY_HEAVY_US 3 /* of arithmetic at the matrix units' peak: such a launch is tried at the highest clock first */
+
+static bool is_likely_heavy(const struct chip_profile *chip, const struct wave_program *program)
+{
+    double flops_per_us = chip_unit_count(chip) * chip->matrix_bf16 * chip->clock_core_max;
+    return program->flops > LIKELY_HEAVY_US * flops_per_us;
+}
+
 /* Kernels without matrix work hold one clock, matrix-heavy ones start from the highest, which only the run itself tells:
- * run, and run again at the other clock when the first run says so. */
+ * run, and run again at the other clock when the first run says so. What is heavy at the highest clock is so at a lower one, so
+ * that the order of the two only saves a run. Leaves the clock of `result` in `options`. */
+static enum sim_status run_at_its_clock(const struct chip_profile *chip, const struct wave_program *program,
+                                        struct chip_options *options, struct kernel_result *result, struct sim_error *error)
+{
+    double low = chip->clock_core_memory_bound, high = chip->clock_core_max;
+    struct kernel_result at_high = { 0 };
+    bool high_first = low != high && is_likely_heavy(chip, program);
+    enum sim_status status = SIM_OK;
+    if (high_first) {
+        options->core_mhz = high;
+        status = chip_run(chip, program, options, &at_high, error);
+        if (status != SIM_OK || at_high.matrix_share > KERNEL_PRICE_MATRIX_HEAVY) {
+            *result = at_high;
+            return status;
+        }
+    }
+    options->core_mhz = low;
+    status = chip_run(chip, program, options, result, error);
+    if (status != SIM_OK || low == high || result->matrix_share <= KERNEL_PRICE_MATRIX_HEAVY) {
+        return status;
+    }
+    options->core_mhz = high;
+    if (high_first) {
+        *result = at_high;
+        return SIM_OK;
+    }
+    return chip_run(chip, program, options, result, error);
+}
+
 static enum sim_status run_waves(const struct launch_run *run, struct kernel_result *result, double *exponent,
                                  struct sim_error *error)
 {
@@ -135,12 +172,8 @@ static enum sim_status run_waves(const struct launch_run *run, struct kernel_res
     if (run->cold && program->initial_cache == WAVE_CACHE_STATE_OWN) {
         program->initial_cache = WAVE_CACHE_STATE_CLEAN;
     }
-    enum sim_status status = chip_run(chip, program, &options, result, error);
-    if (status == SIM_OK && !fixed && result->matrix_share > KERNEL_PRICE_MATRIX_HEAVY &&
-        chip->clock_core_max != options.core_mhz) {
-        options.core_mhz = chip->clock_core_max;
-        status = chip_run(chip, program, &options, result, error);
-    }
+    enum sim_status status = fixed ? chip_run(chip, program, &options, result, error)
+                                   : run_at_its_clock(chip, program, &options, result, error);
     *exponent = 0;
     if (status == SIM_OK && !fixed) {
         status = find_exponent(chip, program, options, result, exponent, error);

@@ -45,6 +45,7 @@ static enum sim_status describe(const struct reckon_model_request *request, cons
     *out = NULL;
     enum sim_status status = model_read(request->path, &model, error);
     if (status == SIM_OK) {
+        model_room(model, request->gpu_gib);
         status = set_all(model, request, more, error);
     }
     if (status == SIM_OK) {

@@ -174,7 +174,8 @@ enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *
         return sim_fail(error, SIM_NO_MEMORY, "no memory for %zu settings", request->setting_count);
     }
     enum sim_status status = sort_settings(input, request, &point, error);
-    struct reckon_model_request model = { .path = input->path, .settings = point.graph, .setting_count = point.graph_count };
+    struct reckon_model_request model = { .path = input->path, .settings = point.graph, .setting_count = point.graph_count,
+                                          .gpu_gib = reckon_device_chip(device)->hbm_capacity };
     if (status == SIM_OK) {
         status = point_graph(reckon, input, &point, &model, &made, error);
     }

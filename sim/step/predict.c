@@ -917,6 +917,8 @@ static void fill_notes(struct prediction_build *build)
         const char *given = "given: the others are taken to arrive with the last of these";
         if (graph->ranks_stand_for_all) {
             given = "given, which stand for the others";
+        } else if (is_described(graph) && graph->rank_count == 1) {
+            given = "played, the one with most to do; the others do the same, or within half a percent";
         } else if (is_described(graph)) {
             given = graph->rank_count > 2 ? "played, those with most and least to do and the fullest; the others arrive with the last of these"
                                           : "played, those with most and least to do; the others arrive with the last of these";

@@ -5,6 +5,7 @@
 #include "workloads/models/model_internal.h"
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define GIB 1073741824.0
@@ -157,4 +158,66 @@ Test(model_memory, the_fullest_rank_is_among_those_played)
     cr_expect(memory.owner_bytes[GRAPH_MEMORY_EMBEDDINGS] > 4e8 * 129 * 4, "%g GiB", memory.owner_bytes[GRAPH_MEMORY_EMBEDDINGS] / GIB);
     graph_destroy(graph);
     model_destroy(model);
+}
+
+static uint32_t ranks_played(const char *gpus, const char *plan)
+{
+    struct model *model = NULL;
+    struct graph *graph = NULL;
+    struct sim_error error = { 0 };
+    char path[DATA_PATH_CAPACITY];
+    cr_assert_eq(data_path_find("workloads/models", "model", "mlperf_dlrm_v4", path, &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_read(path, &model, &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_set(model, "batch=8", &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_set(model, gpus, &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_set(model, plan, &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_graph(model, &graph, &error), SIM_OK, "%s", error.text);
+    uint32_t played = graph->rank_count;
+    cr_expect_eq(graph->world_size, model->gpus);
+    graph_destroy(graph);
+    model_destroy(model);
+    return played;
+}
+
+/* 1,293,395 rows over eight leave the last GPU 161,670 of 161,675, and so on: a few lookups in 100,000 fewer, the same step. Eleven
+ * whole tables on eight GPUs are one or two each, which is not. */
+Test(model_memory, ranks_alike_are_played_once)
+{
+    cr_expect_eq(ranks_played("gpus=8", "plan=row_wise"), 1);
+    cr_expect_eq(ranks_played("gpus=64", "plan=row_wise"), 1);
+    cr_expect_eq(ranks_played("gpus=8", "plan=table_wise"), 8);
+}
+
+/* 8 sequences of 2,838 positions, 22,709 in all, ask a table of as many rows at random: 1 - 1/e of its rows, 14,355, to four digits
+ * 14,360. On eight GPUs each holds an eighth of the rows and looks up an eighth of what the eight ask for. Twice: the rows of 512 go in
+ * two halves. */
+Test(model_lookups, repeated_ids_are_asked_once)
+{
+    static const struct {
+        const char *gpus, *rows;
+    } cases[] = { { "gpus=1", ";T=2;L=1;D=256;rows=22709;" }, { "gpus=8", ";T=2;L=1;D=256;rows=2839;" } };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct model *model = NULL;
+        struct graph *graph = NULL;
+        struct sim_error error = { 0 };
+        char path[DATA_PATH_CAPACITY];
+        double asked = 0;
+        cr_assert_eq(data_path_find("workloads/models", "model", "mlperf_dlrm_v4", path, &error), SIM_OK, "%s", error.text);
+        cr_assert_eq(model_read(path, &model, &error), SIM_OK, "%s", error.text);
+        cr_assert_eq(model_set(model, "batch=8", &error), SIM_OK, "%s", error.text);
+        cr_assert_eq(model_set(model, cases[c].gpus, &error), SIM_OK, "%s", error.text);
+        model->tables[0].rows = 22709;
+        model->tables[0].skew = 0;
+        cr_assert_eq(model_graph(model, &graph, &error), SIM_OK, "%s", error.text);
+        for (size_t i = 0; i < graph->node_count; i++) {
+            const struct graph_node *node = &graph->nodes[i];
+            if (node->rank == 0 && strcmp(node->suite, "tbe") == 0 && strcmp(node->kernel, "forward") == 0 &&
+                strstr(node->params, cases[c].rows) != NULL) {
+                sscanf(node->params, "B=%lf", &asked);
+            }
+        }
+        cr_expect(fabs(asked / 14360 - 1) < 1e-3, "%s: %g", cases[c].gpus, asked);
+        graph_destroy(graph);
+        model_destroy(model);
+    }
 }

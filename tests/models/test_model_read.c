@@ -2,6 +2,7 @@
 #include "sim/core/data_path.h"
 #include "workloads/models/model.h"
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,12 @@ Test(model_read, what_is_wrong_is_said_in_one_line)
     expect_refused(MODEL(TABLES, "{\"kind\": \"mlp\", \"input\": 4, \"widths\": [32, 8]}, {\"kind\": \"dot\"}", ""),
                    "must end in the tables' dim");
     expect_refused(MODEL(TABLES, BOTTOM, ", \"precision\": \"int4\""), "fp32|bf16-autocast|bf16");
+    expect_refused(MODEL(TABLES, BOTTOM, ", \"deduplicated\": true"), "\"deduplicated\" is of sequences");
+    expect_refused(MODEL(TABLES, BOTTOM ", {\"kind\": \"head\", \"per\": \"example\"}", ""), "a head over sequences");
+    expect_refused(MODEL(TABLES, "{\"kind\": \"mlp\", \"per\": \"example\", \"input\": 4, \"widths\": [16]}", ""), "'per' is of a head");
+    expect_refused(MODEL(TABLES, "{\"kind\": \"transformer\", \"fused\": true}", ""), "'fused' is of hstu layers");
+    expect_refused(MODEL("{\"rows\": 1000, \"dim\": 64}", "{\"kind\": \"hstu\", \"fused\": true, \"attention\": \"silu\"}",
+                         ", \"sequence\": 8, \"input\": \"sequence\""), "fused layers run in bf16");
 }
 
 /* Each example beside the header is read, builds and knows its memory, at one GPU count more than its own too. */
@@ -156,5 +163,36 @@ Test(model_read, changes_are_checked)
     cr_expect_eq(model_set(model, "layers=3", &error), SIM_BAD_ARGUMENT, "a dot interaction does not repeat");
     cr_expect_eq(model_set(model, "speed=3", &error), SIM_BAD_ARGUMENT);
     cr_expect(strstr(error.text, "batch, sequence") != NULL, "%s", error.text);
+    model_destroy(model);
+}
+
+/* As published: 323.26 TFLOP a step of 1,024 sequences of 4,096 positions. Attention is half of two products forward and of five back,
+ * 7 x 1024 x 4 x 4096^2 x 128 a layer; products of 512 x 2048 and 1536 x 512 a position are run three times (forward and two gradients).
+ * What is computed again comes on top (the wide product), and the three branches of the input (512 x 256 twice). */
+Test(model_read, fused_layers_do_the_published_arithmetic)
+{
+    struct model *model = NULL;
+    struct graph *graph = NULL;
+    struct sim_error error = { 0 };
+    char path[DATA_PATH_CAPACITY];
+    cr_assert_eq(data_path_find("workloads/models", "model", "mlperf_dlrm_v4", path, &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_read(path, &model, &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_set(model, "length_share=1", &error), SIM_OK, "%s", error.text);
+    cr_assert_eq(model_graph(model, &graph, &error), SIM_OK, "%s", error.text);
+    double tokens = 1024 * 4096.0, products = 0, attention = 0;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const struct graph_node *node = &graph->nodes[i];
+        double m = 0, n = 0, k = 0;
+        if (node->rank == 0 && node->kind == GRAPH_KERNEL && strcmp(node->suite, "gemm") == 0 &&
+            sscanf(node->params, "M=%lf;N=%lf;K=%lf", &m, &n, &k) == 3) {
+            products += m * n * k > 1e11 ? 2 * m * n * k : 0; /* not the candidates' head */
+        } else if (node->rank == 0 && node->kind == GRAPH_KERNEL && strncmp(node->kernel, "hstu_", 5) == 0) {
+            attention += (strcmp(node->kernel, "hstu_fwd") == 0 ? 2 : 5) * 1024.0 * 4 * 4096 * 4096 * 128;
+        }
+    }
+    double again = 3 * 2 * tokens * 512 * 2048, branches = 3 * 3 * 2 * tokens * 2 * 512 * 256;
+    cr_expect_float_eq((products - again - branches + attention) / 323.26e12, 1, 0.002, "%.2f TFLOP",
+                       (products - again - branches + attention) * 1e-12);
+    graph_destroy(graph);
     model_destroy(model);
 }

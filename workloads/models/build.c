@@ -322,6 +322,8 @@ static double held_by(const struct model *model, uint32_t rank)
 
 #define RANKS_ALL 8 /* up to so many ranks are all played; of more, the one with most to do, with least, and the fullest */
 #define FULLER 1.05 /* than the other two: else it is one of them that says whether the step fits */
+#define ALIKE 0.995 /* of the most lookups, by the rank with least, and of the fullest one's bytes: the one with most then stands for
+                       all (a table cut by rows leaves its last owner a few rows short) */
 
 /* Which ranks stand for all. Ranks that are not played arrive at collectives with the last that is. */
 static uint32_t choose_ranks(const struct model *model, uint32_t chosen[RANKS_ALL])
@@ -332,8 +334,8 @@ static uint32_t choose_ranks(const struct model *model, uint32_t chosen[RANKS_AL
         most = lookups_of(model, rank) > lookups_of(model, most) ? rank : most;
         least = lookups_of(model, rank) < lookups_of(model, least) ? rank : least;
     }
-    if (most == least) {
-        chosen[0] = 0;
+    if (lookups_of(model, least) >= ALIKE * lookups_of(model, most) && held_by(model, most) >= ALIKE * held_by(model, fullest)) {
+        chosen[0] = most;
         return 1;
     }
     if (model->gpus <= RANKS_ALL) {
@@ -379,6 +381,20 @@ static enum sim_status check_model(const struct model *model, struct sim_error *
         if (model->tables[t].dim != model->tables[0].dim) {
             return sim_fail(error, SIM_BAD_ARGUMENT, "%s: table %s: the tables of a sequence are added up and need one dim",
                             model->path, model->tables[t].name);
+        }
+    }
+    if (model->deduplicated && (!model->sequence_input || model->lookup == LOOKUP_BAG)) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "%s: \"deduplicated\" is of sequences with \"lookup\": \"fused\"", model->path);
+    }
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const struct model_layer *layer = &model->layers[i];
+        if (layer->fused && model->precision != PRECISION_BF16) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: layer %s: fused layers run in bf16: \"precision\" must be bf16", model->path,
+                            layer->name);
+        }
+        if (layer->per_example && !model->sequence_input) {
+            return sim_fail(error, SIM_BAD_ARGUMENT, "%s: layer %s: \"per\": \"example\" is of a head over sequences", model->path,
+                            layer->name);
         }
     }
     if (model->lookup == LOOKUP_BAG && model->sequence_input && model->table_count > 1) {

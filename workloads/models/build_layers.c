@@ -91,7 +91,11 @@ static double register_blocks(struct build *build, const struct model_layer *lay
         } else { /* gate, query, key and value of equal width */
             double inner = layer->head_dim > 0 ? layer->heads * layer->head_dim : columns;
             register_linear(build, to, block, 0, "uqkv", 4 * inner, columns);
-            register_linear(build, to, block, 1, "o", columns, inner);
+            if (layer->fused) {
+                block->weight[1] = add_parameter(build, to, layer->name, "o.weight", columns, 3 * inner);
+            } else {
+                register_linear(build, to, block, 1, "o", columns, inner);
+            }
             register_norm(build, to, block, 1, inner);
         }
     }
@@ -300,10 +304,26 @@ static void run_hstu(struct eager *eager, void *context)
     }
 }
 
+static void run_fused(struct eager *eager, void *context)
+{
+    struct block *block = context;
+    const struct model_layer *layer = block->layer;
+    const struct stu stu = { .norm = block->norm[0], .norm_bias = block->norm[1], .wide = block->weight[0], .wide_bias = block->bias[0],
+                             .out_norm = block->norm[2], .out_norm_bias = block->norm[3], .out = block->weight[1],
+                             .inner = block->weight[0]->rows / 4, .batch = block->build->batch, .heads = layer->heads,
+                             .sequence = block->build->sequence, .causal = layer->causal };
+    block->output = op_stu(eager, block->input, &stu);
+    if (eager->replaying != NULL) {
+        eager_release(eager, block->output);
+        eager_release(eager, block->input);
+        block->input = block->output = NULL;
+    }
+}
+
 static struct tensor *forward_blocks(struct build *build, const struct model_layer *layer,
                                      const struct layer_parameters *of, struct tensor *x)
 {
-    void (*run)(struct eager *, void *) = layer->kind == LAYER_TRANSFORMER ? run_transformer : run_hstu;
+    void (*run)(struct eager *, void *) = layer->kind == LAYER_TRANSFORMER ? run_transformer : layer->fused ? run_fused : run_hstu;
     for (uint32_t i = 0; i < of->block_count; i++) {
         struct block *block = &of->blocks[i];
         block->input = x;
@@ -335,6 +355,11 @@ struct tensor *layer_forward(struct build *build, uint32_t index, struct tensor 
     case LAYER_HSTU:
     case LAYER_GDPA: return forward_blocks(build, layer, of, x);
     default: /* the head; the loss comes behind it */
+        if (layer->per_example) {
+            y = op_last_positions(build->eager, x, build->batch);
+            eager_release(build->eager, x);
+            x = y;
+        }
         y = op_linear(build->eager, x, of->list[0], layer->bias ? of->list[1] : NULL, true);
         eager_release(build->eager, x);
         return y;

@@ -57,16 +57,52 @@ static double bags_of(const struct sharded *s, const struct model_table *table)
     return positions ? s->build->positions : s->build->batch;
 }
 
+#define DISTINCT_STEPS 64 /* of equal ratio per e-fold of ranks */
+
+/* Of `ids` draws over the table, uniform or Zipf, the expected number of distinct rows over them: sum over ranks of
+ * 1 - (1 - p)^ids, ranks beyond the first few together where p hardly changes. */
+static double distinct_share(const struct model_table *table, double ids)
+{
+    double hot = table->hot_share, cold = ids * (1 - hot), weight = 0, found = hot > 0 ? 1 : 0;
+    for (int pass = 0; pass < 2; pass++) { /* the weights' sum, then the draws */
+        for (double rank = 1, step; rank <= table->rows; rank += step) {
+            step = fmin(fmax(floor(rank / DISTINCT_STEPS), 1), table->rows - rank + 1);
+            double of_rank = pow(rank + (step - 1) / 2, -table->skew);
+            if (pass == 0) {
+                weight += step * of_rank;
+            } else {
+                found += step * -expm1(-cold * of_rank / weight);
+            }
+        }
+    }
+    return fmin(found / ids, 1);
+}
+
+/* Share of the ids of own examples that are asked for: each row once, where duplicates are taken out before the exchange. */
+static double asked_share(const struct sharded *s, const struct model_table *table)
+{
+    bool repeats = s->build->model->deduplicated && s->build->model->sequence_input && !table->per_example;
+    return repeats ? distinct_share(table, bags_of(s, table) * table->pooling) : 1;
+}
+
+/* A mean over examples, to four digits: shards of one size then ask for one sort. */
+static double to_four_digits(double count)
+{
+    double unit = pow(10, fmax(floor(log10(fmax(count, 1))) - 3, 0));
+    return floor(count / unit + 0.5) * unit;
+}
+
 static void add_lookup(struct sharded *s, const struct model_table *table, const struct plan_shard *shard)
 {
     double group = s->build->model->plan->group;
     double parts = ceil(shard->columns / KERNEL_WIDTH_MAX);
-    struct lookup lookup = { .bags = bags_of(s, table) * group,
+    double asked = asked_share(s, table);
+    struct lookup lookup = { .bags = (asked < 1 ? to_four_digits(bags_of(s, table) * asked) : bags_of(s, table)) * group,
                              .length = table->pooling * shard->lookup_share,
                              .width = ceil(shard->columns / parts / 8) * 8,
                              .rows = shard->rows,
-                             .skew = table->skew,
-                             .hot_share = table->hot_share,
+                             .skew = asked < 1 ? 0 : table->skew, /* distinct on each GPU, they repeat at most once a GPU */
+                             .hot_share = asked < 1 ? 0 : shard->hot_share,
                              .tables = (uint32_t)parts,
                              .type = table->type,
                              .optimizer = table->optimizer };
@@ -75,7 +111,7 @@ static void add_lookup(struct sharded *s, const struct model_table *table, const
         lookup.length = table->pooling;
     }
     if (lookup.length < 1) { /* most bags get no id here: the others get one */
-        lookup.bags = fmax(floor(lookup.bags * lookup.length), 1);
+        lookup.bags = fmax(to_four_digits(lookup.bags * lookup.length), 1);
         lookup.length = 1;
     }
     lookup.length = floor(lookup.length + 0.5);
@@ -94,7 +130,7 @@ static void add_lookup(struct sharded *s, const struct model_table *table, const
 static void add_shard(struct sharded *s, const struct plan_shard *shard)
 {
     const struct model_table *table = &s->build->model->tables[shard->table];
-    double columns = shard->columns * bags_of(s, table) / s->build->batch;
+    double columns = shard->columns * bags_of(s, table) * asked_share(s, table) / s->build->batch;
     add_lookup(s, table, shard);
     bool by_rows = shard->sharding == PLAN_ROW_WISE || shard->sharding == PLAN_TABLE_ROW_WISE;
     if (shard->sharding == PLAN_DATA_PARALLEL) {
@@ -184,7 +220,8 @@ static void exchange_ids(struct sharded *s)
     for (uint32_t t = 0; t < model->table_count; t++) {
         double copies = model->plan->entries[t].sharding == PLAN_COLUMN_WISE ? model->plan->entries[t].rank_count : 1;
         bool stays = model->plan->entries[t].sharding == PLAN_DATA_PARALLEL;
-        bytes += stays ? 0 : bags_of(s, &model->tables[t]) * (model->tables[t].pooling * copies + 1) * ID_BYTES;
+        double ids = model->tables[t].pooling * asked_share(s, &model->tables[t]);
+        bytes += stays ? 0 : bags_of(s, &model->tables[t]) * (ids * copies + 1) * ID_BYTES;
     }
     if (bytes <= 0) {
         return;
@@ -223,6 +260,25 @@ static void lookup_backward(struct eager *eager, struct function *f)
     }
 }
 
+static bool is_spread_over_positions(const struct sharded *s, uint32_t table)
+{
+    return s->build->model->sequence_input && asked_share(s, &s->build->model->tables[table]) < 1;
+}
+
+/* The gradients of the positions of a row are added up before they leave. */
+static void gather_gradients(struct sharded *s)
+{
+    for (uint32_t t = 0; t < s->build->model->table_count; t++) {
+        const struct model_table *table = &s->build->model->tables[t];
+        double ids = bags_of(s, table) * table->pooling;
+        if (is_spread_over_positions(s, t)) {
+            eager_host(s->build->eager, "..index_select_backward ...new_zeros ....zero_ ...index_add_");
+            eager_kernel(s->build->eager, "embedding", "aten::index_add_", "scatter", "index_add", "n=%.0f;D=%.0f;rows=%.0f;dtype=fp32",
+                         ids, table->dim, fmax(to_four_digits(ids * asked_share(s, table)), 1));
+        }
+    }
+}
+
 /* Before it: the gradients of pooled rows leave as soon as they are there. */
 static void wait_backward(struct eager *eager, struct function *f)
 {
@@ -230,6 +286,7 @@ static void wait_backward(struct eager *eager, struct function *f)
     struct tensor *gradient = f->in[0];
     double bytes = eager_type_bytes(gradient->type), batch = s->build->batch, group = s->build->model->plan->group;
     s->exchanged = UINT32_MAX;
+    gather_gradients(s);
     f->out[0] = eager_tensor(eager, batch * group, s->whole_width + s->partial_width + s->local_width / group, gradient->type);
     eager_owned_by(eager, f->out[0]->storage, GRAPH_MEMORY_COMMUNICATION);
     if (!is_spread(s)) {
@@ -300,7 +357,18 @@ struct tensor *sharded_wait(struct sharded *s, struct tensor *pooled)
     eager_host(eager, "KeyedTensor .cat ..view");
     struct tensor *y = eager_tensor(eager, rows, width, model->exchange);
     int bytes = (int)eager_type_bytes(model->exchange);
+    for (uint32_t t = 0; t < model->table_count; t++) {
+        if (is_spread_over_positions(s, t)) {
+            double ids = bags_of(s, &model->tables[t]) * model->tables[t].pooling;
+            eager_host(eager, "index_select");
+            eager_kernel(eager, "embedding", "aten::index_select", "scatter", "index_select", "n=%.0f;D=%.0f;rows=%.0f;dtype=fp32", ids,
+                         model->tables[t].dim, fmax(to_four_digits(ids * asked_share(s, &model->tables[t])), 1));
+        }
+    }
     for (uint32_t t = 1; t < model->table_count && sequence; t++) { /* features of a position are added up */
+        if (model->tables[t].per_example && !model->tables[0].per_example) {
+            continue; /* stands before the sequence, as a position of its own */
+        }
         eager_host(eager, "add_");
         eager_kernel(eager, "elementwise", "aten::add_", "elementwise", "map",
                      "n=%.0f;bytes_in=%d:%d;bytes_out=%d;valu=1;sfu=0;style=vectorized;cache=produced", rows * width, bytes,

@@ -201,6 +201,14 @@ struct tensor *op_turn(struct eager *eager, struct tensor *x, double batch, doub
 struct tensor *op_batched_product(struct eager *eager, struct tensor *a, struct tensor *b, double batch, double m, double n,
                                   double k);
 struct tensor *op_beside(struct eager *eager, struct tensor *a, struct tensor *b);
+/* ops_stu.c: an HSTU layer in its two fused functions over jagged sequences of at most `sequence` positions. */
+struct stu {
+    struct parameter *norm, *norm_bias, *wide, *wide_bias, *out_norm, *out_norm_bias, *out; /* out: [columns, 3 inner] */
+    double inner, batch, heads, sequence;
+    bool causal;
+};
+struct tensor *op_stu(struct eager *eager, struct tensor *x, const struct stu *stu);
+struct tensor *op_last_positions(struct eager *eager, struct tensor *x, double examples); /* one of each sequence */
 struct tensor *op_bce_loss(struct eager *eager, struct tensor *logits);
 struct tensor *op_cross_entropy(struct eager *eager, struct tensor *logits);
 void op_sgd_sparse(struct eager *eager, struct parameter *table);

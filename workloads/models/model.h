@@ -18,6 +18,10 @@ void model_destroy(struct model *model); /* NULL is allowed */
  * plan=FILE, cache. Errors list the valid keys, or say which range a value must lie in. */
 enum sim_status model_set(struct model *model, const char *assignment, struct sim_error *error);
 
+/* The memory of a GPU that it will be asked about, for a proposed plan: two thirds of it may hold tables, where neither the file nor
+ * a change says table_gib. No less than without. 0: not known. */
+void model_room(struct model *model, double gpu_gib);
+
 uint32_t model_gpus(const struct model *model);
 double model_batch(const struct model *model); /* per GPU */
 const char *model_name(const struct model *model);

@@ -39,6 +39,8 @@ struct model_layer {
     bool causal;
     double head_dim;                /* 0: the width over the heads */
     enum model_attention attention;
+    bool fused;                     /* hstu: in two fused functions that compute again what is cheap, output product of three parts */
+    bool per_example;               /* head: of one position of each sequence */
 };
 
 struct model {
@@ -51,6 +53,7 @@ struct model {
     enum model_optimizer optimizer;
     enum model_lookup lookup;
     bool sequence_input; /* the first table is looked up an id a position, not pooled */
+    bool deduplicated;   /* ids that a GPU asks for several times are asked for once, and their rows spread over the positions */
     bool sparse_gradient;
     struct model_table *tables;
     uint32_t table_count;
@@ -60,6 +63,7 @@ struct model {
     double workspace_mib, bucket_mib;
     char plan_name[1024]; /* "": by rank number in turn for bags, proposed for fused lookups; a kind of sharding; or a file */
     double table_gib;     /* of a GPU, for tables: what a proposal may fill */
+    bool gives_table_gib; /* in the file */
     uint32_t per_node;
     enum eager_type exchange; /* in which pooled rows and their gradients travel */
     bool pipelined;       /* ids of the next batch are exchanged beside this one */

@@ -16,7 +16,8 @@ struct plan_table *model_plan_tables(const struct model *model)
                                          .dim = from->dim,
                                          .row_bytes = from->dim * eager_type_bytes(from->type),
                                          .state_bytes = rowwise ? 4 : adam ? 8 * from->dim : 0,
-                                         .pooling = from->pooling };
+                                         .pooling = from->pooling,
+                                         .hot_share = from->hot_share };
     }
     return tables;
 }

@@ -192,7 +192,7 @@ static void read_table(struct reading *r, struct model *model, const struct json
 static void read_layer(struct reading *r, struct model *model, const struct json *object)
 {
     static const char *const keys[] = { "kind", "name", "input", "widths", "activation", "bias", "count", "rank",
-                                        "heads", "inner", "classes", "causal", "head_dim", "attention", NULL };
+                                        "heads", "inner", "classes", "causal", "head_dim", "attention", "fused", "per", NULL };
     if (model->layer_count == MODEL_LAYERS_MAX) {
         fail(r, object, "more than %d layers", MODEL_LAYERS_MAX);
         return;
@@ -214,6 +214,15 @@ static void read_layer(struct reading *r, struct model *model, const struct json
                                                     layer->kind == LAYER_GDPA ? "gelu" : "softmax", attentions);
     layer->head_dim = number(r, object, "head_dim", 0, 0, 4096);
     layer->causal = truth(r, object, "causal", true);
+    layer->fused = truth(r, object, "fused", false);
+    static const char *const per[] = { "position", "example", NULL };
+    layer->per_example = choice(r, object, "per", "position", per) == 1;
+    if (layer->fused && (layer->kind != LAYER_HSTU || layer->attention != ATTENTION_SILU)) {
+        fail(r, json_get(object, "fused"), "'fused' is of hstu layers with \"attention\": \"silu\"");
+    }
+    if (layer->per_example && layer->kind != LAYER_HEAD) {
+        fail(r, json_get(object, "per"), "'per' is of a head: position, or example (one position of each sequence)");
+    }
     const struct json *widths = json_get(object, "widths");
     if (layer->kind == LAYER_MLP && (widths == NULL || json_kind_of(widths) != JSON_ARRAY || json_count(widths) == 0 ||
                                      json_count(widths) > MODEL_WIDTHS_MAX)) {
@@ -252,7 +261,7 @@ static void read_root(struct reading *r, struct model *model, const struct json 
     static const char *const keys[] = { "schema", "name", "title", "source", "assumptions", "batch", "sequence", "precision",
                                         "optimizer", "lookup", "input", "tables", "layers", "loss", "checkpoint",
                                         "parallel", "gpus", "workspace_mib", "bucket_mib", "plan", "table_gib", "per_node", "length_share", "exchange",
-                                        "pipelined", NULL };
+                                        "pipelined", "deduplicated", NULL };
     check_keys(r, root, "a model", keys);
     snprintf(model->name, sizeof model->name, "%s", text(r, root, "name", NULL));
     model->batch = number(r, root, "batch", NAN, 1, 1e9);
@@ -270,8 +279,10 @@ static void read_root(struct reading *r, struct model *model, const struct json 
     model->bucket_mib = number(r, root, "bucket_mib", 25, 0, 1e5);
     snprintf(model->plan_name, sizeof model->plan_name, "%s", text(r, root, "plan", ""));
     model->table_gib = number(r, root, "table_gib", 96, 0.001, 1e6);
+    model->gives_table_gib = json_get(root, "table_gib") != NULL;
     model->per_node = (uint32_t)number(r, root, "per_node", 8, 1, 1024);
     model->pipelined = truth(r, root, "pipelined", true);
+    model->deduplicated = truth(r, root, "deduplicated", false);
     model->sequence_input = strcmp(text(r, root, "input", "pooled"), "sequence") == 0;
     read_list(r, model, root, "tables", read_table);
     read_list(r, model, root, "layers", read_layer);
@@ -337,6 +348,13 @@ bool model_is_file(const char *path)
     head[fread(head, 1, sizeof head - 1, file)] = '\0';
     fclose(file);
     return strstr(head, "reckon.model/") != NULL;
+}
+
+void model_room(struct model *model, double gpu_gib)
+{
+    if (!model->gives_table_gib) {
+        model->table_gib = fmax(model->table_gib, gpu_gib * 2 / 3);
+    }
 }
 
 uint32_t model_gpus(const struct model *model)
