@@ -182,6 +182,33 @@ Test(gemm, a_missing_dtype_is_emulated_and_said)
     cr_expect(not(gemm_problem_init(&without, 8, 8, 8, 1, GEMM_TF32, GEMM_NT, 0, GEMM_AUTO, 0.63, &emulated)));
 }
 
+/* A list of one leaves out what cannot win unweighed, a list of all does not: both have the same head, and no estimate is below
+ * the bound by which candidates are left out. */
+Test(gemm, what_is_left_out_unweighed_could_not_win)
+{
+    static const char *const devices[] = { "h200", "mi350x" };
+    static const uint64_t sizes[][3] = { { 8192, 8192, 8192 }, { 100, 4096, 65536 }, { 1, 512, 4096 }, { 5000, 384, 1000 } };
+    static struct gemm_estimate all[1024];
+    const struct gemm_tile none = { 0 };
+    for (size_t i = 0; i < 2 * 4 * 2; i++) {
+        struct gemm_machine machine = machine_of(devices[i % 2]);
+        const uint64_t *size = sizes[i / 2 % 4];
+        struct gemm_problem problem = problem_of(&machine, size[0], size[1], size[2], i / 8 == 0 ? GEMM_BF16 : GEMM_TF32);
+        struct gemm_estimate one;
+        size_t count = gemm_select(&machine, &problem, &none, all, 1024);
+        gemm_select(&machine, &problem, &none, &one, 1);
+        cr_assert(gt(sz, count, 1));
+        cr_expect(eq(dbl, one.us, all[0].us), "%s, %llu x %llu x %llu", devices[i % 2], (unsigned long long)size[0],
+                  (unsigned long long)size[1], (unsigned long long)size[2]);
+        for (size_t c = 0; c < count && c < 1024; c++) {
+            const struct gemm_tile *tile = &all[c].tile;
+            double tiles = (double)(gemm_tile_rows(&problem, tile->m) * ((size[1] + tile->n - 1) / tile->n));
+            double least = gemm_least_us(&machine, &problem, tile, tiles, gemm_least_step(&machine, &problem, tile));
+            cr_assert(le(dbl, least, all[c].us), "tile %ux%ux%u split %u", tile->m, tile->n, tile->k, tile->split);
+        }
+    }
+}
+
 /* The list is in order, its head is what a list of one holds, and odd sizes have tiles too. */
 Test(gemm, candidates_come_best_first)
 {

@@ -79,51 +79,72 @@ struct selection {
     struct best_list list;
 };
 
-static void weigh(struct selection *s, struct gemm_tile tile)
+/* A tile size before its splits: what all of them share. */
+struct size {
+    struct gemm_tile tile;
+    double tiles, least_step;
+};
+
+/* False: the device cannot run it. */
+static bool size_init(const struct selection *s, struct gemm_tile tile, struct size *size)
 {
-    struct gemm_estimate estimate;
     tile.stages = s->given->stages != 0 ? s->given->stages : stages_for(s->machine, s->problem, &tile);
+    bool fixed = s->given->m != 0 && s->given->n != 0;
+    if (!fixed && !is_possible(s->machine, s->problem, &tile)) {
+        return false;
+    }
     tile.cluster_m = s->given->cluster_m;
     tile.cluster_n = s->given->cluster_n;
     if (s->given->cluster_m == 0) {
         cluster_for(s->machine, s->problem, &tile);
     }
+    size->tile = tile;
+    size->tiles = (double)(gemm_tile_rows(s->problem, tile.m) * ceil_div(s->problem->n, tile.n) * s->problem->batch);
+    size->least_step = gemm_least_step(s->machine, s->problem, &tile);
+    return true;
+}
+
+static void weigh(struct selection *s, const struct size *size, uint32_t split)
+{
     struct best_list *list = &s->list;
+    struct gemm_tile tile = size->tile;
+    struct gemm_estimate estimate;
+    tile.split = split;
     if (list->count == list->capacity && list->capacity < ALL_CANDIDATES &&
-        gemm_least_us(s->machine, s->problem, &tile) > list->items[list->count - 1].us) {
+        gemm_least_us(s->machine, s->problem, &tile, size->tiles, size->least_step) > list->items[list->count - 1].us) {
         list->weighed++;
         return;
     }
-    bool fixed = s->given->m != 0 && s->given->n != 0;
-    if (fixed || is_possible(s->machine, s->problem, &tile)) {
-        gemm_estimate_tile(s->machine, s->problem, &tile, &estimate);
-        keep(&s->list, &estimate);
-    }
+    gemm_estimate_tile(s->machine, s->problem, &tile, &estimate);
+    keep(list, &estimate);
 }
 
 /* One tile size: split K further and further while the units are not full; or share K steps evenly. */
 static void weigh_splits(struct selection *s, struct gemm_tile tile)
 {
     static const uint32_t splits[] = { 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32 };
-    double tiles = (double)(gemm_tile_rows(s->problem, tile.m) * ceil_div(s->problem->n, tile.n) * s->problem->batch);
-    uint64_t depth = ceil_div(s->problem->k, tile.k);
-    if (s->given->split != 0) {
-        tile.split = s->given->split;
-        weigh(s, tile);
+    struct size size;
+    if (!size_init(s, tile, &size)) {
         return;
     }
-    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
-        tile.split = splits[i];
-        bool deep = depth >= (uint64_t)SPLIT_STEPS_MIN * tile.split, wanted = tiles * tile.split <= 2 * s->machine->units;
-        if (i == 0 || (deep && wanted)) {
-            weigh(s, tile);
-        }
+    double units = s->machine->units;
+    uint64_t depth = ceil_div(s->problem->k, tile.k);
+    if (s->given->split != 0) {
+        weigh(s, &size, s->given->split);
+        return;
     }
-    if (tiles > s->machine->units && tiles < 4 * s->machine->units && depth >= 2 * SPLIT_STEPS_MIN &&
-        s->problem->style == GEMM_ASYNC && s->problem->batch == 1) {
-        tile.split = 1;
-        tile.stream_k = true;
-        weigh(s, tile);
+    weigh(s, &size, 1);
+    for (size_t i = 1; i < sizeof splits / sizeof splits[0]; i++) {
+        bool deep = depth >= (uint64_t)SPLIT_STEPS_MIN * splits[i], wanted = size.tiles * splits[i] <= 2 * units;
+        if (!deep || !wanted) {
+            break;
+        }
+        weigh(s, &size, splits[i]);
+    }
+    tile.stream_k = true;
+    if (size.tiles > units && size.tiles < 4 * units && depth >= 2 * SPLIT_STEPS_MIN && s->problem->style == GEMM_ASYNC &&
+        s->problem->batch == 1 && size_init(s, tile, &size)) {
+        weigh(s, &size, 1);
     }
 }
 

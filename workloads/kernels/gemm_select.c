@@ -10,6 +10,7 @@
 #define OUT_OF_STEP 1.25 /* stream-K: workgroups at different K find less in the L2; the event-driven model says 1.15 to 1.4 */
 #define BUSIEST_SLICE 2.5 /* standard deviations above the mean: the largest of a hundred */
 #define OVERLAP_LOSS 0.15   /* of the second-largest part of a step that is not hidden behind the largest */
+#define BELOW (1 - 1e-9) /* an order of additions is not another's */
 #define THREADS_SMALL 128u
 #define THREADS_LARGE 256u
 
@@ -439,15 +440,33 @@ static double useful_share(const struct plan *plan)
            (plan->tiles * plan->tile.m * plan->tile.n * depth * plan->tile.k);
 }
 
-double gemm_least_us(const struct gemm_machine *machine, const struct gemm_problem *problem, const struct gemm_tile *tile)
+double gemm_least_step(const struct gemm_machine *machine, const struct gemm_problem *problem, const struct gemm_tile *tile)
 {
-    double tiles = (double)(gemm_tile_rows(problem, tile->m) * ceil_div(problem->n, tile->n) * problem->batch);
-    double steps = up((double)problem->k / tile->k);
-    double busiest = tile->stream_k ? tiles * steps / machine->units
-                                    : up(tiles * tile->split / machine->units) * up(steps / tile->split);
+    struct plan plan = { .machine = machine, .problem = problem, .tile = *tile };
     double bytes = ((double)tile->m / tile->cluster_n + (double)tile->n / tile->cluster_m) * tile->k * problem->type.bytes;
-    double step = most(multiply_cycles(machine, problem, tile), most(lds_cycles(machine, problem, tile), bytes / machine->fill_rate));
-    return (busiest * step + machine->launch) / machine->mhz;
+    double latency = least(machine->l2_latency, least(machine->mall_latency, machine->hbm_latency));
+    double parts[GEMM_LIMITS] = {
+        [GEMM_LIMIT_MATRIX] = multiply_cycles(machine, problem, tile),
+        [GEMM_LIMIT_LDS] = lds_cycles(machine, problem, tile),
+        [GEMM_LIMIT_ISSUE] = issue_cycles(&plan),
+        [GEMM_LIMIT_L1] = bytes / machine->fill_rate,
+        [GEMM_LIMIT_LATENCY] = bytes * LOADED_LATENCY * latency / machine->in_flight,
+    };
+    enum gemm_limit limit;
+    return step_time(parts, &limit);
+}
+
+double gemm_least_us(const struct gemm_machine *machine, const struct gemm_problem *problem, const struct gemm_tile *tile,
+                     double tiles, double step)
+{
+    struct plan plan = { .machine = machine, .problem = problem, .tile = *tile };
+    double steps = up((double)problem->k / tile->k);
+    double busiest = tile->stream_k ? OUT_OF_STEP * tiles * steps / machine->units
+                                    : up(tiles * tile->split / machine->units) * up(steps / tile->split);
+    double stored = (double)tile->m * tile->n * (tile->split > 1 ? 4 : problem->type.out_bytes) / machine->store_rate;
+    double once = machine->launch + machine->workgroup_start + machine->hbm_latency + gemm_setup_cycles(problem) + stored +
+                  machine->l2_latency + machine->workgroup_end + reduction_cycles(&plan);
+    return (busiest * step + once) * BELOW / machine->mhz;
 }
 
 void gemm_estimate_tile(const struct gemm_machine *machine, const struct gemm_problem *problem,

@@ -135,8 +135,13 @@ struct gemm_estimate {
 void gemm_estimate_tile(const struct gemm_machine *machine, const struct gemm_problem *problem,
                         const struct gemm_tile *tile, struct gemm_estimate *estimate);
 
-/* Time that no estimate of the tile is below: its matrix work in rounds. */
-double gemm_least_us(const struct gemm_machine *machine, const struct gemm_problem *problem, const struct gemm_tile *tile);
+/* Cycles that no K step of a workgroup of the tile is below, however tiles are mapped and K is split. */
+double gemm_least_step(const struct gemm_machine *machine, const struct gemm_problem *problem, const struct gemm_tile *tile);
+
+/* Time that no estimate of the tile is below: its steps in rounds, each `step` (gemm_least_step), and what comes before, after
+ * and on top of them. tiles: of the output. */
+double gemm_least_us(const struct gemm_machine *machine, const struct gemm_problem *problem, const struct gemm_tile *tile,
+                     double tiles, double step);
 
 /* Candidates with their estimates, best first, at most `capacity` of them; returns how many were weighed. Fields of
  * `given` that are not 0 are kept in every candidate (m, n, k, stages, split, cluster_m with cluster_n). At least one. */
