@@ -56,7 +56,7 @@ selection: build
 
 accuracy: build
 	build/reckon calibrate --accuracy calib/data/h200 --base h200 --fit calib/fits/h200.json -o reports/accuracy.md --html reports/accuracy.html \
-		--also b200=calib/data/published/b200 --also h100=calib/data/published/h100 --also mi300x=calib/data/published/mi300x \
+		--also b200=calib/data/published/b200 --also b200-750w=calib/data/published/b200-750w --also h100=calib/data/published/h100 --also mi300x=calib/data/published/mi300x \
 		--also mi350x=calib/data/published/mi350x --also mi355x=calib/data/published/mi355x
 
 examples: build

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/core/chip_profile.h"
 #include "tests/kernels/walk.h"
 
 /* The plan of a kernel on `machine`, or NULL. */
@@ -220,6 +221,29 @@ Test(dense, the_tile_rule_follows_the_shape)
     kernel_plan_destroy(square);
     kernel_plan_destroy(skinny);
     kernel_plan_destroy(deep);
+}
+
+/* A forward workgroup keeps two tiles of the matrix unit's rows: 2 x 64 of 256 rows on the H200, hence 2 items a head, 2 x 128 on
+ * the B200, hence one. */
+Test(dense, attention_keeps_two_tiles_of_the_matrix_unit)
+{
+    static const struct {
+        const char *device;
+        uint64_t items;
+    } cases[] = { { "h200", 2 }, { "b200", 1 } };
+    for (size_t i = 0; i < 2; i++) {
+        struct chip_profile chip;
+        struct sim_error error = { 0 };
+        char path[512];
+        snprintf(path, sizeof path, SOURCE_DIR "/devices/%s.json", cases[i].device);
+        cr_assert(eq(int, chip_profile_read(path, &chip, &error), SIM_OK), "%s", error.text);
+        struct kernel_machine machine = units132();
+        machine.chip = &chip;
+        struct kernel_plan *plan = plan_on(&machine, "attention", "sdpa_fwd", "b=1;h=3;s=256;d=64");
+        cr_expect(eq(u64, plan->launches[0].program->workgroups, 3 * cases[i].items), "%s", cases[i].device);
+        kernel_plan_destroy(plan);
+        chip_profile_finish(&chip);
+    }
 }
 
 /* Items of causal attention differ up to eightfold; dealt to whoever is free first, no workgroup has over 1/8 more than

@@ -155,7 +155,8 @@ Test(profiles, shipped_hosts_and_harnesses_read)
 {
     static const char *const hosts[] = { "h200_host", "b200_host", "mi350x_host" };
     static const char *const harnesses[] = { "micro_cu", "pytorch", "pytorch_nccl", "nccl_tests",
-                                             "gemm_tables" };
+                                             "gemm_tables", "hipkittens", "aiter", "profiled_loop",
+                                             "triton_bench" };
     struct host_profile host;
     struct harness_profile harness;
     struct sim_error error = { 0 };

@@ -10,6 +10,7 @@
  * index comparison and a select, both at half rate, to every score: measured causal calls cost a third more per tile than
  * others, so these generated kernels do not single out the tiles on the diagonal. Kernels for waves of 64 lanes do (their libraries'
  * loop over whole tiles and mask what is left: ROCm/composable_kernel, HazyResearch/HipKittens). */
+#include "sim/core/chip_profile.h"
 #include "workloads/kernels/dense_internal.h"
 #include <stdlib.h>
 
@@ -600,6 +601,14 @@ static double product_flops(const struct attention_params *p)
     return 2.0 * (double)p->batch * (double)p->heads * scores * (double)p->depth;
 }
 
+/* Rows of Q that a workgroup keeps: what its waves hold, and a tile of the matrix unit for each of two groups of waves, which
+ * take turns at it: 2 x 64 on sm_90, 2 x 128 on sm_100 (FlashAttention-4, Triton's TLX tutorials). */
+static uint64_t forward_rows(const struct kernel_machine *machine)
+{
+    uint64_t unit_rows = machine->chip != NULL ? (uint64_t)machine->chip->matrix_operand_rows : 0;
+    return max_u64((uint64_t)KEPT_ROWS_PER_LANE * machine->lanes, 2 * unit_rows);
+}
+
 /* Rows halve until the kept tile and two moving ones fit in LDS: of the moving tile down to 16, then of the kept one. */
 static void flash_tiles(struct kernel_build *build, struct flash *flash, struct wave_program *program,
                         const struct attention_params *p)
@@ -607,7 +616,7 @@ static void flash_tiles(struct kernel_build *build, struct flash *flash, struct 
     uint64_t row = p->depth * p->bytes, most = build->machine->lds_bytes_per_workgroup_max;
     uint64_t given_kept = flash->backward ? p->tile_kv : p->tile_q,
              given = flash->backward ? p->tile_q : p->tile_kv;
-    uint64_t usual = flash->backward ? BACKWARD_ROWS : KEPT_ROWS_PER_LANE * build->machine->lanes;
+    uint64_t usual = flash->backward ? BACKWARD_ROWS : forward_rows(build->machine);
     uint64_t kept = given_kept > 0 ? given_kept : usual, moving = given > 0 ? given : flash->backward ? 64 : 128;
     while (given == 0 && moving > 16 && kept * flash->kept_loads * row + 4 * moving * row > most) {
         moving /= 2;
