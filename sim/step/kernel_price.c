@@ -607,7 +607,10 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
     struct kernel_result parts[KERNEL_PRICE_LAUNCHES_MAX] = { 0 };
     double exponents[KERNEL_PRICE_LAUNCHES_MAX] = { 0 }, exponent_us = 0;
     copy_plan_facts(plan, price);
-    if (price->library.tile_m > 0) {
+    if (price->library.tile_m > 0 && price->library.filled <= 0) {
+        note(price, "%s: tile %ux%u, its configuration for so many rows, K not split", price->library.name, price->library.tile_m,
+             price->library.tile_n);
+    } else if (price->library.tile_m > 0) {
         note(price, "%s: tile %ux%u, the largest of its menu that fills %g of the units, K not split", price->library.name,
              price->library.tile_m, price->library.tile_n, price->library.filled);
     }
@@ -677,8 +680,31 @@ static enum sim_status plan_create(const struct kernel_price_machine *machine, c
     return status;
 }
 
-/* A product on the tile that its library's menu has for it: the first that the device can run. `text` then holds its parameters,
- * by which its launches are kept; else it is left alone. */
+/* A product on a tile of its library. `text` then holds its parameters, by which its launches are kept. */
+static bool take_tile(const struct kernel_price_machine *machine, const struct kernel_price_request *request, const char *library,
+                      struct library_configuration tile, struct kernel_plan **plan, char text[MENU_TEXT], struct kernel_price *price)
+{
+    struct kernel_plan *taken = NULL;
+    struct sim_error ignored = { 0 };
+    char depth[40] = "";
+    if (tile.k > 0) {
+        snprintf(depth, sizeof depth, ";tile_k=%u;stages=%u", tile.k, tile.stages);
+    }
+    int length = snprintf(text, MENU_TEXT, "%s;tile_m=%u;tile_n=%u%s;split_k=1", request->params, tile.m, tile.n, depth);
+    if (length >= MENU_TEXT || plan_create(machine, request, text, &taken, &ignored) != SIM_OK) {
+        return false;
+    }
+    kernel_plan_destroy(*plan);
+    *plan = taken;
+    snprintf(price->library.name, sizeof price->library.name, "%s", library);
+    price->library.tile_m = tile.m;
+    price->library.tile_n = tile.n;
+    price->library.efficiency = 1;
+    return true;
+}
+
+/* A product on the tile that its library has for it: its configuration for so many rows, or the first of its menu that the device
+ * can run; else the product is left alone. */
 static void take_menu(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
                       struct kernel_plan **plan, char text[MENU_TEXT], struct kernel_price *price)
 {
@@ -687,18 +713,14 @@ static void take_menu(const struct kernel_price_machine *machine, const struct k
     if (library == NULL || (*plan)->product.m <= 0 || strcmp(request->kernel, "grouped") == 0 || gives_a_tile(request->params)) {
         return;
     }
-    uint32_t m = 0, n = 0;
-    for (size_t i = 0; (i = library_menu_tile(library, units, &(*plan)->product, i, &m, &n)) < library->menu.tile_count; i++) {
-        struct kernel_plan *taken = NULL;
-        struct sim_error ignored = { 0 };
-        int length = snprintf(text, MENU_TEXT, "%s;tile_m=%u;tile_n=%u;split_k=1", request->params, m, n);
-        if (length < MENU_TEXT && plan_create(machine, request, text, &taken, &ignored) == SIM_OK) {
-            kernel_plan_destroy(*plan);
-            *plan = taken;
-            snprintf(price->library.name, sizeof price->library.name, "%s", library->name);
-            price->library.tile_m = m;
-            price->library.tile_n = n;
-            price->library.efficiency = 1;
+    const struct library_configuration *configuration = library_configuration_of(library, &(*plan)->product);
+    if (configuration != NULL) {
+        take_tile(machine, request, library->name, *configuration, plan, text, price);
+        return;
+    }
+    struct library_configuration tile = { 0 };
+    for (size_t i = 0; (i = library_menu_tile(library, units, &(*plan)->product, i, &tile.m, &tile.n)) < library->menu.tile_count; i++) {
+        if (take_tile(machine, request, library->name, tile, plan, text, price)) {
             price->library.filled = library->menu.filled;
             return;
         }

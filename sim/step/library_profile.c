@@ -141,6 +141,65 @@ static enum sim_status menu_read(const char *path, const struct json *menu, stru
     return status;
 }
 
+static bool tile_read(const struct json *tile, struct library_configuration *out)
+{
+    uint32_t *sides[] = { &out->m, &out->n, &out->k };
+    bool is_tile = tile != NULL && json_kind_of(tile) == JSON_ARRAY && json_count(tile) == 3;
+    for (size_t i = 0; is_tile && i < 3; i++) {
+        double side = json_kind_of(json_at(tile, i)) == JSON_NUMBER ? json_number(json_at(tile, i)) : 0;
+        is_tile = side >= 16 && side <= 1024 && fmod(side, 16) == 0;
+        *sides[i] = is_tile ? (uint32_t)side : 0;
+    }
+    return is_tile;
+}
+
+static enum sim_status configuration_read(const char *path, const struct json *entry, double before, struct library_configuration *out,
+                                          struct sim_error *error)
+{
+    static const char *const keys[] = { "m_most", "tile", "stages", NULL };
+    double stages = 0;
+    enum sim_status status = value_keys_check(path, entry, keys, error);
+    if (status == SIM_OK) {
+        status = number_read(path, entry, "m_most", INFINITY, &out->m_most, error);
+    }
+    if (status == SIM_OK) {
+        status = number_read(path, entry, "stages", 0, &stages, error);
+    }
+    if (status == SIM_OK && !(out->m_most > before && tile_read(json_get(entry, "tile"), out) && stages >= 2 && stages <= 8)) {
+        return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: a configuration must have 'm_most' above the one before (the last without), 'tile' "
+                        "[m, n, k] of multiples of 16 to 1024 and 'stages' of 2 to 8", path, json_line(entry));
+    }
+    out->stages = (uint32_t)stages;
+    return status;
+}
+
+static enum sim_status configurations_read(const char *path, const struct json *object, struct library_profile *library,
+                                           struct sim_error *error)
+{
+    static const char *const keys[] = { "rows", "source", NULL };
+    size_t most = sizeof library->configurations / sizeof library->configurations[0];
+    char source[512];
+    if (object == NULL) {
+        return SIM_OK;
+    }
+    enum sim_status status = value_keys_check(path, object, keys, error);
+    const struct json *rows = status == SIM_OK ? json_get(object, "rows") : NULL;
+    if (status == SIM_OK && (rows == NULL || json_kind_of(rows) != JSON_ARRAY || json_count(rows) == 0 || json_count(rows) > most)) {
+        return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: 'configurations' must hold 'rows', a list of 1 to %zu {m_most, tile, stages}, and 'source'",
+                        path, json_line(object), most);
+    }
+    if (status == SIM_OK) {
+        status = value_text_read(path, object, "source", source, sizeof source, error);
+    }
+    double before = 0;
+    for (size_t i = 0; status == SIM_OK && i < json_count(rows); i++) {
+        status = configuration_read(path, json_at(rows, i), before, &library->configurations[i], error);
+        before = library->configurations[i].m_most;
+        library->configuration_count++;
+    }
+    return status;
+}
+
 static enum sim_status names_read(const char *path, const struct json *root, const char *key, char names[16][32], size_t *count,
                                   struct sim_error *error)
 {
@@ -160,7 +219,7 @@ static enum sim_status names_read(const char *path, const struct json *root, con
 
 enum sim_status library_profile_read(const char *path, struct library_profile *library, struct sim_error *error)
 {
-    static const char *const keys[] = { "schema", "name", "title", "tables", "devices", "large_tile", "menu", "classes", NULL };
+    static const char *const keys[] = { "schema", "name", "title", "tables", "devices", "large_tile", "menu", "configurations", "classes", NULL };
     struct json *root = NULL;
     enum sim_status status = json_read_file(path, &root, error);
     if (status != SIM_OK) {
@@ -174,6 +233,9 @@ enum sim_status library_profile_read(const char *path, struct library_profile *l
         (status = names_read(path, root, "devices", library->devices, &library->device_count, error)) == SIM_OK &&
         (status = number_read(path, root, "large_tile", 0, &library->large_tile, error)) == SIM_OK) {
         status = menu_read(path, json_get(root, "menu"), library, error);
+    }
+    if (status == SIM_OK) {
+        status = configurations_read(path, json_get(root, "configurations"), library, error);
     }
     if (status == SIM_OK) {
         status = classes_read(path, json_get(root, "classes"), library, error);
@@ -240,6 +302,16 @@ static bool choice_holds(const char *choices, const char *choice)
         }
     }
     return choices[0] == '\0';
+}
+
+const struct library_configuration *library_configuration_of(const struct library_profile *library, const struct kernel_product *product)
+{
+    for (size_t i = 0; i < library->configuration_count && choice_holds("bf16|fp16", product->dtype); i++) {
+        if (product->m <= library->configurations[i].m_most) {
+            return &library->configurations[i];
+        }
+    }
+    return NULL;
 }
 
 static uint32_t side_within(uint32_t side, double size)

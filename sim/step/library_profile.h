@@ -1,5 +1,5 @@
-/* What a vendor's library makes of a matrix product, against the selector's tile (devices/libraries/NAME.json), fitted on tables,
- * never by shape. Libraries pick from a menu that was built for large products: the largest tile whose workgroups fill a
+/* What a vendor's library makes of a matrix product, against the selector's tile (devices/libraries/NAME.json), read off the
+ * library's own files or fitted on tables, never by shape. Libraries pick from a menu that was built for large products: the largest tile whose workgroups fill a
  * share of the units, K not split, which leaves others idle for long; narrow products and those that no tile of the menu fills get
  * the selector's tile, at an efficiency by class of shape. */
 #ifndef SIM_STEP_LIBRARY_PROFILE_H
@@ -22,6 +22,12 @@ struct library_class {
     uint64_t source; /* hash of its text */
 };
 
+/* A configuration of a library that chooses by rows alone, as its own file has it: K is not split. */
+struct library_configuration {
+    double m_most;                /* rows up to which it holds */
+    uint32_t m, n, k, stages;     /* tile, and steps of operands held at once */
+};
+
 struct library_profile {
     char name[32], title[128];
     size_t table_count, device_count;
@@ -36,6 +42,8 @@ struct library_profile {
         double low, high;    /* of `filled` */
         enum profile_kind kind;
     } menu;
+    size_t configuration_count; /* of 16-bit operands; 0: it has a menu, or the selector's tile */
+    struct library_configuration configurations[16]; /* by m_most, rising */
     struct value_kinds kinds;
     size_t class_count;
     struct library_class classes[16]; /* the first that holds counts */
@@ -58,6 +66,9 @@ struct library_profile *library_set_find(const struct library_set *set, const ch
  * beyond the product are halved. */
 size_t library_menu_tile(const struct library_profile *library, double units, const struct kernel_product *product, size_t from,
                          uint32_t *tile_m, uint32_t *tile_n);
+
+/* The first configuration that holds the product's rows; NULL: none, or operands of another width. */
+const struct library_configuration *library_configuration_of(const struct library_profile *library, const struct kernel_product *product);
 
 /* The class that a product falls in on a chip of `units`; NULL: as good as the selector's. */
 const struct library_class *library_class_of(const struct library_profile *library, double units,

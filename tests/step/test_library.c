@@ -125,6 +125,43 @@ Test(library, a_tile_of_the_menu_is_no_wider_than_the_product_needs)
     cr_expect(eq(u32, n, 128));
 }
 
+#define CONFIGURATIONS(rows) "\"configurations\": {\"source\": \"s\", \"rows\": [" rows "]}, "
+
+/* The first whose rows hold the product's; the last holds all others; 16-bit operands alone have any. */
+Test(library, a_configuration_holds_by_rows_alone)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    struct kernel_product p = { 64, 100, 5120, 1, "bf16", "nt" };
+    cr_assert(eq(int, read_with_menu(CONFIGURATIONS("{\"m_most\": 64, \"tile\": [64, 32, 256], \"stages\": 3}, "
+                                                    "{\"tile\": [256, 128, 64], \"stages\": 2}"), "", &library, &error), SIM_OK), "%s", error.text);
+    const struct library_configuration *found = library_configuration_of(&library, &p);
+    cr_assert(found != NULL);
+    cr_expect(eq(u32, found->n, 32));
+    cr_expect(eq(u32, found->stages, 3));
+    p.m = 65;
+    cr_expect(eq(u32, library_configuration_of(&library, &p)->m, 256));
+    p.dtype = "fp32";
+    cr_expect(library_configuration_of(&library, &p) == NULL);
+}
+
+Test(library, damaged_configurations_are_named)
+{
+    static const char *const damaged[] = {
+        CONFIGURATIONS("{\"m_most\": 64, \"tile\": [64, 32], \"stages\": 3}"),       /* two sides */
+        CONFIGURATIONS("{\"m_most\": 64, \"tile\": [64, 32, 100], \"stages\": 3}"),  /* no multiple of 16 */
+        CONFIGURATIONS("{\"m_most\": 64, \"tile\": [64, 32, 64], \"stages\": 1}"),   /* nothing ahead */
+        CONFIGURATIONS("{\"m_most\": 64, \"tile\": [64, 32, 64], \"stages\": 2}, {\"m_most\": 64, \"tile\": [64, 32, 64], \"stages\": 2}"),
+        CONFIGURATIONS(""),
+    };
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        struct library_profile library;
+        struct sim_error error = { 0 };
+        cr_expect(eq(int, read_with_menu(damaged[i], "", &library, &error), SIM_BAD_PROFILE), "%s", damaged[i]);
+        cr_expect(strstr(error.text, "configuration") != NULL, "%s", error.text);
+    }
+}
+
 /* What intervals draw from: the range of each class's efficiency, by itself. */
 Test(library, a_class_keeps_the_range_of_its_efficiency)
 {
