@@ -465,6 +465,16 @@ static void print_text(const struct arguments *arguments, const struct answer *a
     }
 }
 
+/* A negative number would be read as an option. */
+static void refuse_negatives(const struct cli_common *common, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '-' && argv[i][1] >= '0' && argv[i][1] <= '9') {
+            cli_usage_error(common, "'%s': a whole number in 1..%u is needed", argv[i], SIZE_MAX_GEMM);
+        }
+    }
+}
+
 int cmd_gemm(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
@@ -475,6 +485,7 @@ int cmd_gemm(int argc, char **argv)
     struct reckon_device *devices[CLI_DEVICES_MAX];
     struct answer answers[CLI_DEVICES_MAX] = { 0 };
     struct sim_error error = { 0 };
+    refuse_negatives(&arguments.common, argc, argv);
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     check_arguments(&arguments);
     kernel_params_of(&arguments, arguments.params, sizeof arguments.params);

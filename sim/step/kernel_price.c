@@ -659,7 +659,7 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
 
 static bool gives_a_tile(const char *params)
 {
-    static const char *const keys[] = { "tile_", "split_k", "stream_k", "workgroups", "style" };
+    static const char *const keys[] = { "tile_", "split_k", "stream_k", "stages", "workgroups", "style" };
     bool gives = false;
     for (size_t i = 0; params != NULL && i < sizeof keys / sizeof keys[0]; i++) {
         gives = gives || strstr(params, keys[i]) != NULL;
@@ -686,9 +686,12 @@ static bool take_tile(const struct kernel_price_machine *machine, const struct k
 {
     struct kernel_plan *taken = NULL;
     struct sim_error ignored = { 0 };
-    char depth[40] = "";
+    char depth[64] = "";
     if (tile.k > 0) {
-        snprintf(depth, sizeof depth, ";tile_k=%u;stages=%u", tile.k, tile.stages);
+        snprintf(depth, sizeof depth, ";tile_k=%u", tile.k);
+    }
+    if (tile.stages > 0) {
+        snprintf(depth + strlen(depth), sizeof depth - strlen(depth), ";stages=%u", tile.stages);
     }
     int length = snprintf(text, MENU_TEXT, "%s;tile_m=%u;tile_n=%u%s;split_k=1", request->params, tile.m, tile.n, depth);
     if (length >= MENU_TEXT || plan_create(machine, request, text, &taken, &ignored) != SIM_OK) {
@@ -718,7 +721,7 @@ static void take_menu(const struct kernel_price_machine *machine, const struct k
         take_tile(machine, request, library->name, *configuration, plan, text, price);
         return;
     }
-    struct library_configuration tile = { 0 };
+    struct library_configuration tile = { .stages = (uint32_t)library->menu.stages };
     for (size_t i = 0; (i = library_menu_tile(library, units, &(*plan)->product, i, &tile.m, &tile.n)) < library->menu.tile_count; i++) {
         if (take_tile(machine, request, library->name, tile, plan, text, price)) {
             price->library.filled = library->menu.filled;

@@ -428,6 +428,6 @@ Test(cli, gemm_refuses_what_is_no_product)
     expect_refused("gemm 64 64 64 --device h200", 1, "--dtype is needed");
     expect_refused("gemm 64 64 64 --dtype int4 --device h200", 1, "bf16, fp16, tf32, fp32, fp8");
     expect_refused("gemm 64 64 64 --dtype bf16 --estimate --uncertainty 8 --device h200", 1, "has no intervals");
-    expect_refused("gemm 64 -64 64 --dtype bf16 --device h200", 1, "");
+    expect_refused("gemm 64 -64 64 --dtype bf16 --device h200", 1, "1..268435456");
     expect_refused("gemm 64 64 64 --dtype bf16 --grouped 32,16 --device h200", 1, "add up to 48");
 }

@@ -601,6 +601,13 @@ static double product_flops(const struct attention_params *p)
     return 2.0 * (double)p->batch * (double)p->heads * scores * (double)p->depth;
 }
 
+/* Rows of Q and dO in a backward step: the matrix unit's, 64 on sm_90 (cuDNN), 128 on sm_100 (FlashAttention-4). */
+static uint64_t backward_step_rows(const struct kernel_machine *machine)
+{
+    uint64_t unit_rows = machine->chip != NULL ? (uint64_t)machine->chip->matrix_operand_rows : 0;
+    return max_u64(64, min_u64(unit_rows, BACKWARD_ROWS));
+}
+
 /* Rows of Q that a workgroup keeps: what its waves hold, and a tile of the matrix unit for each of two groups of waves, which
  * take turns at it: 2 x 64 on sm_90, 2 x 128 on sm_100 (FlashAttention-4, Triton's TLX tutorials). */
 static uint64_t forward_rows(const struct kernel_machine *machine)
@@ -617,7 +624,7 @@ static void flash_tiles(struct kernel_build *build, struct flash *flash, struct 
     uint64_t given_kept = flash->backward ? p->tile_kv : p->tile_q,
              given = flash->backward ? p->tile_q : p->tile_kv;
     uint64_t usual = flash->backward ? BACKWARD_ROWS : forward_rows(build->machine);
-    uint64_t kept = given_kept > 0 ? given_kept : usual, moving = given > 0 ? given : flash->backward ? 64 : 128;
+    uint64_t kept = given_kept > 0 ? given_kept : usual, moving = given > 0 ? given : flash->backward ? backward_step_rows(build->machine) : 128;
     while (given == 0 && moving > 16 && kept * flash->kept_loads * row + 4 * moving * row > most) {
         moving /= 2;
     }
