@@ -686,12 +686,9 @@ static bool take_tile(const struct kernel_price_machine *machine, const struct k
 {
     struct kernel_plan *taken = NULL;
     struct sim_error ignored = { 0 };
-    char depth[64] = "";
+    char depth[40] = "";
     if (tile.k > 0) {
-        snprintf(depth, sizeof depth, ";tile_k=%u", tile.k);
-    }
-    if (tile.stages > 0) {
-        snprintf(depth + strlen(depth), sizeof depth - strlen(depth), ";stages=%u", tile.stages);
+        snprintf(depth, sizeof depth, ";tile_k=%u;stages=%u", tile.k, tile.stages);
     }
     int length = snprintf(text, MENU_TEXT, "%s;tile_m=%u;tile_n=%u%s;split_k=1", request->params, tile.m, tile.n, depth);
     if (length >= MENU_TEXT || plan_create(machine, request, text, &taken, &ignored) != SIM_OK) {
@@ -721,7 +718,7 @@ static void take_menu(const struct kernel_price_machine *machine, const struct k
         take_tile(machine, request, library->name, *configuration, plan, text, price);
         return;
     }
-    struct library_configuration tile = { .stages = (uint32_t)library->menu.stages };
+    struct library_configuration tile = { 0 };
     for (size_t i = 0; (i = library_menu_tile(library, units, &(*plan)->product, i, &tile.m, &tile.n)) < library->menu.tile_count; i++) {
         if (take_tile(machine, request, library->name, tile, plan, text, price)) {
             price->library.filled = library->menu.filled;

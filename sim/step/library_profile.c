@@ -100,7 +100,7 @@ static const struct value_row filled_row = { "filled", "ratio", 0.01, 1, offseto
 
 static enum sim_status menu_read(const char *path, const struct json *menu, struct library_profile *library, struct sim_error *error)
 {
-    static const char *const keys[] = { "tiles", "side_least", "stages", "filled", NULL };
+    static const char *const keys[] = { "tiles", "side_least", "filled", NULL };
     size_t most = sizeof library->menu.tiles / sizeof library->menu.tiles[0];
     if (menu == NULL) {
         return SIM_OK;
@@ -128,12 +128,6 @@ static enum sim_status menu_read(const char *path, const struct json *menu, stru
     if (status == SIM_OK) {
         library->menu.tile_count = json_count(tiles);
         status = number_read(path, menu, "side_least", 0, &library->menu.side_least, error);
-    }
-    if (status == SIM_OK) {
-        status = number_read(path, menu, "stages", 0, &library->menu.stages, error);
-    }
-    if (status == SIM_OK && library->menu.stages != 0 && !(library->menu.stages >= 2 && library->menu.stages <= 8)) {
-        return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: 'stages' must be 2 to 8", path, json_line(json_get(menu, "stages")));
     }
     if (status == SIM_OK) {
         status = value_row_read(path, filled, &filled_row, library, &own, error);

@@ -38,7 +38,6 @@ struct library_profile {
         size_t tile_count;   /* 0: no menu */
         uint32_t tiles[8][2]; /* long and short side, largest first; the long one lies along the product's */
         double side_least;   /* of M and N, the smaller: below it the selector's tile */
-        double stages;       /* K steps of operands that its kernels hold at once; 0: as many as the selector's */
         double filled;       /* share of the units that a tile's workgroups must fill */
         double low, high;    /* of `filled` */
         enum profile_kind kind;

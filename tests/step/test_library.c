@@ -97,20 +97,6 @@ Test(library, the_menu_takes_the_largest_tile_that_fills_the_units)
     cr_expect(eq(sz, library_menu_tile(&library, 1024, &p, 0, &m, &n), 0));
 }
 
-Test(library, the_menu_says_how_many_steps_its_kernels_hold)
-{
-    struct library_profile library;
-    struct sim_error error = { 0 };
-    cr_assert(eq(int, read_with_menu("\"menu\": {\"tiles\": [[64, 64]], \"stages\": 2, " FILLED("0.5") "}, ", "", &library, &error), SIM_OK), "%s",
-              error.text);
-    cr_expect(eq(dbl, library.menu.stages, 2));
-    cr_assert(eq(int, read_with_menu("\"menu\": {\"tiles\": [[64, 64]], " FILLED("0.5") "}, ", "", &library, &error), SIM_OK), "%s", error.text);
-    cr_expect(eq(dbl, library.menu.stages, 0), "as the selector's");
-    cr_expect(eq(int, read_with_menu("\"menu\": {\"tiles\": [[64, 64]], \"stages\": 1, " FILLED("0.5") "}, ", "", &library, &error),
-                 SIM_BAD_PROFILE));
-    cr_expect(strstr(error.text, "'stages'") != NULL, "%s", error.text);
-}
-
 /* 4096 x 1024 is 16 x 8 tiles of 256 x 128, 1024 x 4096 8 x 16 of 128 x 256. */
 Test(library, the_long_side_of_a_tile_lies_along_the_products)
 {
