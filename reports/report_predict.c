@@ -594,7 +594,7 @@ void report_predict(struct page *page, const struct report_run *run)
         size_t used = strlen(devices);
         snprintf(devices + used, sizeof devices - used, "%s%s", d > 0 ? ", " : "", string_of(document_at(page->document, d), "device"));
     }
-    snprintf(title, sizeof title, "%.250s on %s", string_of(first, "source"), devices);
+    snprintf(title, sizeof title, "%.230s on %.159s", string_of(first, "source"), devices);
     snprintf(lead, sizeof lead, "A training step on %.0f GPU%s, mode %s, steps queued back to back.", number_of(first, "gpus"),
              number_of(first, "gpus") == 1 ? "" : "s", string_of(first, "mode"));
     page_begin(page, title, lead);
