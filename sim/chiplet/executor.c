@@ -80,7 +80,7 @@ struct executor {
     struct workgroup_slot *slots;
     uint32_t wave_count, slot_count;
     uint32_t *next; /* [waves] calendar lists */
-    struct lines_ahead ahead[2]; /* of the wave at hand, of the one after it */
+    struct lines_ahead ahead[2]; /* in turn of the wave at hand and of the one after it */
     uint32_t calendar[CALENDAR_SIZE]; /* last wave of a bucket's ring, whose next is the first */
     uint64_t calendar_used[CALENDAR_SIZE / 64];
     uint64_t calendar_position, calendar_waves; /* waves: in buckets */
