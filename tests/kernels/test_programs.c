@@ -68,6 +68,14 @@ static const struct program_case cases[] = {
     { "tbe", "forward", "B=50;T=3;L=40;D=192;rows=1000;prec=fp16;code=library;batches=variable",
       150 * (4 + 32 + 16 + 40 * 8 + 40 * 384 + 8), 50 * 3 * 768, 0 },
     { "tbe", "forward", "B=51;T=3;L=7;D=8;rows=1000;prec=fp16;code=library;fix=row-pack", ANY, 51 * 3 * 32, 0 },
+    /* more bags than the grid has waves: 20,000 x 2 of 3 lookups; nothing is lost or done twice */
+    { "tbe", "forward", "B=20000;T=2;L=3;D=8;rows=1000;prec=fp32;code=library;batches=variable",
+      40000ull * (4 + 32 + 16 + 3 * 8 + 3 * 32 + 8), 40000 * 32, 0 },
+    /* without pooling every lookup writes its row; narrow rows go several at once */
+    { "tbe", "forward", "B=50;T=3;L=70;D=64;rows=1000;prec=fp16;code=library;pooling=none",
+      150 * (32 + 16 + 70 * 8 + 70 * 128), 150 * 70 * 256, 0 },
+    { "tbe", "forward", "B=50;T=3;L=7;D=16;rows=1000;prec=fp32;code=library;pooling=none",
+      150 * (32 + 16 + 7 * 8 + 7 * 64), 150 * 7 * 64, 0 },
     { "tbe", "backward", "B=2000;T=3;L=7;D=64;rows=1000;alpha=1.15;prec=fp16;fix=wave-per-row", ANY, ANY, ANY },
     { "tbe", "backward", "B=2000;T=3;L=7;D=64;rows=1000;prec=fp16;optimizer=sgd;resident=2048", ANY, ANY, ANY },
     { "tbe", "forward", "B=20;T=2;L=9;D=2048;rows=1000;prec=fp32;code=library", ANY, 20 * 2 * 8192, 0 },

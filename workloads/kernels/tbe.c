@@ -19,7 +19,8 @@ struct tbe {
     uint64_t segments, keys, values;                       /* sorted backward */
     uint64_t tables_info, offsets;                         /* code=library, and how its loop was compiled */
     uint64_t bag_map, places;                              /* of bags, batches=variable: which of which table; where its row goes */
-    bool variable;
+    bool variable, copies;                                 /* copies: pooling=none, by so many rows of a wave at once */
+    uint32_t copied_together;
     const struct library_variant *variant;
 };
 
@@ -147,111 +148,204 @@ static void tbe_forward_next(const struct wave_program *program, const struct wa
 
 /* ---- forward as the public library runs it ---- */
 
-/* code=library: a wave a bag; the table's data and the bag's offsets; lookups a wave's width of 64-bit indices at a time,
- * dealt out by shuffles; fp32 out. The library compiles two variants of its loop (embedding_forward_split_kernel_template.cu
- * of pytorch/FBGEMM): for wide waves pairs of elements a lane, and four rows loaded before the first is added; for waves of
- * 32 lanes four elements a lane and a row a trip, which the compiler unrolls but does not load ahead (as measured of the same
- * loop: tbe_fused/forward). Instruction counts: of the narrow variant from the source, a row 4 to its address and 2 shuffles,
- * a vector its load, 4 additions and 2 to unpack fp16; of the wide one from the code that clang makes of such a loop for
- * gfx90a, a row 11 (three multiplications for a 64-bit product, at full rate there) and 2 shuffles, a vector 2 to unpack fp16
- * and a packed addition. */
+/* code=library: a wave a bag, then the next of its grid's; the bag's offsets and its table's data; lookups a wave's width of
+ * 64-bit indices at a time, dealt out by shuffles; fp32 out. The grid has at most LIBRARY_GRID workgroups a unit
+ * (embedding_forward_split_template.cu of pytorch/FBGEMM, get_max_thread_blocks). With pooling=none a wave copies the rows of
+ * its bag one after the other, each read before the last is known to be written, and has no next bag.
+ * Four elements a lane. For wide waves the library loads four rows before the first is added; for waves of 32 lanes a row a
+ * trip, which the compiler unrolls but does not load ahead (as measured of the same loop: tbe_fused/forward).
+ * Instruction counts: of wide waves what clang 15 makes of such loops for gfx90a (integer products and 64-bit shifts at full
+ * rate; dependent ones without a gap), 40 registers; of waves of 32 lanes from the source. */
 #define TABLE_INFO_BYTES 64
 #define LIBRARY_ROW_BYTES 8192
-#define LIBRARY_SPANS 64 /* loads that a trip issues at most */
+#define LIBRARY_SPANS 64     /* loads that a trip issues at most */
+#define LIBRARY_THREADS 512
+#define LIBRARY_GRID 64
+#define LIBRARY_LONG 8       /* bags of a wave from which its walk is sampled by trips */
+#define LIBRARY_SMALL 32     /* elements of a row up to which pooling=none gives a row as many lanes as it has */
 
-struct library_variant {
-    uint32_t elements; /* a lane and load */
-    uint32_t rows;     /* loaded before they are added */
-    uint32_t row_valu;
-    uint32_t add_valu, unpack_valu; /* a vector; unpack: of fp16 */
-    uint32_t registers; /* not published: what four rows of two vectors need; what leaves 48 of 64 warps resident */
+struct library_cost {
+    uint16_t issue, valu, latency;
 };
 
-static const struct library_variant library_narrow = { 4, 1, 4, 4, 2, 40 }, library_wide = { 2, 4, 11, 1, 2, 52 };
+struct library_variant {
+    uint32_t elements;            /* a lane and load */
+    uint32_t rows;                /* loaded before they are added */
+    uint32_t registers, registers_vector; /* of the loop over bags; more for each further vector of a row */
+    struct library_cost start;    /* once a wave */
+    struct library_cost map;      /* batches=variable: to the bag's table and offsets */
+    struct library_cost bag[2];   /* to the loads of the table's data; [1]: batches=variable */
+    struct library_cost indices;  /* from there to the load of indices */
+    struct library_cost rows_start;
+    struct library_cost row;      /* to a row's first load, two shuffles included */
+    struct library_cost vector[2];/* loaded and added; [1]: of fp16 */
+    struct library_cost copy;     /* pooling=none: from a row's load to its store */
+    struct library_cost place, store;
+};
 
-enum library_forward { LIBRARY_START, LIBRARY_BAG, LIBRARY_INDICES, LIBRARY_ROWS, LIBRARY_STORE, LIBRARY_END };
+static const struct library_variant library_narrow = {
+    .elements = 4, .rows = 1, .registers = 40, .map = { 8, 16, 60 + 3 * KERNEL_SPECIAL_CYCLES },
+    .bag = { { 15, 45, 130 + 5 * KERNEL_SPECIAL_CYCLES }, { 15, 20, 40 } }, .indices = { 4, 12, 30 },
+    .rows_start = { 2, 3, 20 + 2 * KERNEL_SHUFFLE_CYCLES }, .row = { 2, 4, 0 }, .vector = { { 1, 4, 0 }, { 1, 6, 0 } },
+    .copy = { 3, 8, 10 }, .place = { 3, 6, 16 }, .store = { 3, 12, 30 },
+}, library_wide = {
+    .elements = 4, .rows = 4, .registers = 40, .registers_vector = 16, .start = { 34, 15, 0 }, .map = { 8, 21, 0 },
+    .bag = { { 8, 39, 0 }, { 7, 23, 0 } }, .indices = { 25, 65, 0 }, .rows_start = { 22, 5, 2 * KERNEL_SHUFFLE_CYCLES },
+    .row = { 2, 7, 0 }, .vector = { { 1, 5, 0 }, { 1, 9, 0 } }, .copy = { 12, 18, 0 }, .place = { 14, 16, 0 },
+    .store = { 5, 22, 0 },
+};
 
-/* r[0]: lookups whose indices are at hand; r[1]: with tables of different batches, the bag's place is at hand. Bags side by side (fix row-pack) have equal lengths and go in step. */
+enum library_forward {
+    LIBRARY_START, LIBRARY_BAG, LIBRARY_TABLE, LIBRARY_INDICES, LIBRARY_ROWS, LIBRARY_COPY, LIBRARY_STORE, LIBRARY_END
+};
+
+static void library_work(struct wave_op *op, const struct library_cost *cost)
+{
+    op_work(op, cost->issue, cost->valu, cost->latency);
+}
+
+/* A trip is a lookup of one of the wave's bags (of bags side by side, fix row-pack, which have equal lengths and go in step):
+ * trip = (bag of the wave) x length + lookup. */
+struct library_bag {
+    uint64_t first, end; /* bags over all tables */
+    uint64_t base;       /* trip of their first lookup */
+    uint64_t limit;      /* lookups of the bag that the window holds */
+};
+
+static bool library_bag_of(const struct wave_program *program, const struct wave_window *window, const struct wave_state *state,
+                           struct library_bag *bag)
+{
+    const struct tbe *k = program->context;
+    uint64_t round = state->trip / k->length, waves = program->workgroups * program->waves_per_workgroup;
+    bag->base = round * k->length;
+    bag->end = tbe_bags(k, wave_index(program, state) + round * waves, &bag->first);
+    bag->limit = bag->base < window->trip_limit ? min_u64(k->length, window->trip_limit - bag->base) : 0;
+    return bag->first < bag->end && bag->limit > 0;
+}
+
+/* Rows [lookup, lookup + count) of the wave's bags, a load a vector; returns the loads. */
+static uint64_t library_rows(const struct tbe *k, const struct library_bag *at, uint64_t lookup, uint64_t count,
+                             uint32_t reach, struct wave_op *op)
+{
+    uint64_t bags = at->end - at->first, loads = 0;
+    for (uint64_t i = 0; i < count * bags; i++) {
+        uint64_t bag = at->first + i % bags, table = bag / k->bags;
+        uint64_t row = tbe_row_address(k, table, index_source_row(k->source, table, bag % k->bags, lookup + i / bags));
+        for (uint32_t byte = 0; byte < k->row_bytes; byte += reach, loads++) {
+            op_span_apart(op, row + byte, min_u64(reach, k->row_bytes - byte));
+        }
+    }
+    return loads;
+}
+
+/* r[0]: lookups of the bag whose indices are at hand; r[1]: the bag's place is at hand (batches=variable); r[2]: lookups
+ * done, which trip says too until the last is: then only the store moves it, since trip says which bag this is. */
 static void tbe_library_next(const struct wave_program *program, const struct wave_window *window, struct wave_state *state,
                              struct wave_op *op)
 {
     const struct tbe *k = program->context;
     const struct library_variant *variant = k->variant;
-    uint64_t first, end = tbe_bags(k, wave_index(program, state), &first), limit = min_u64(k->length, window->trip_limit);
-    uint32_t group = k->lanes / k->together, reach = variant->elements * k->element_bytes * group; /* bytes of a row a load */
-    uint32_t vectors = (uint32_t)ceil_div(k->row_bytes, reach);
-    if (first >= end) {
-        op_end(op);
-        return;
-    }
-    uint64_t bags = end - first, lanes = bags * min_u64(group, k->width / variant->elements);
-    switch (state->pc) {
-    case LIBRARY_START:
+    struct library_bag at;
+    if (state->pc == LIBRARY_START) {
         wave_first_trip(window, state);
         state->pc = LIBRARY_BAG;
-        if (k->variable) { /* which table and which bag of it: no division tells */
-            op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
-            op_work(op, 8, 16, 60 + 3 * KERNEL_SPECIAL_CYCLES);
-            op_span(op, k->bag_map + first * 4, 4 * bags);
+        if (variant->start.valu > 0) {
+            op_begin(op, WAVE_COMPUTE, WAVE_NO_WAIT);
+            library_work(op, &variant->start);
             op_lanes(op, k->lanes);
             return;
         }
-        __attribute__((fallthrough));
+    }
+    if (!library_bag_of(program, window, state, &at) || state->pc == LIBRARY_END) {
+        op_end(op);
+        return;
+    }
+    uint32_t group = k->lanes / k->together, reach = variant->elements * k->element_bytes * group; /* bytes of a row a load */
+    uint64_t bags = at.end - at.first, lanes = bags * min_u64(group, k->width / variant->elements);
+    switch (state->pc) {
     case LIBRARY_BAG:
-        op_begin(op, WAVE_LOAD, k->variable ? 0 : WAVE_NO_WAIT);
-        op_work(op, 15, k->variable ? 20 : 45, k->variable ? 40 : 130 + 5 * KERNEL_SPECIAL_CYCLES);
-        op_span(op, k->tables_info + first / k->bags * TABLE_INFO_BYTES, TABLE_INFO_BYTES / 2);
-        op_span_apart(op, k->offsets + first * 8, 8 * (bags + 1));
+        state->r[0] = state->r[2] = state->trip - at.base;
+        state->r[1] = !k->variable;
+        op_begin(op, WAVE_LOAD, WAVE_NO_WAIT);
+        library_work(op, k->variable ? &variant->map : &variant->bag[0]);
+        op_span_apart(op, k->offsets + at.first * 8, 8 * (bags + 1));
+        if (k->variable) { /* which table and which bag of it: no division tells */
+            op_span_apart(op, k->bag_map + at.first * 4, 4 * bags);
+        } else {
+            op_span_apart(op, k->tables_info + at.first / k->bags * TABLE_INFO_BYTES, TABLE_INFO_BYTES / 2);
+        }
+        op_lanes(op, k->lanes);
+        state->pc = k->variable ? LIBRARY_TABLE : LIBRARY_INDICES;
+        return;
+    case LIBRARY_TABLE:
+        op_begin(op, WAVE_LOAD, 0);
+        library_work(op, &variant->bag[1]);
+        op_span_apart(op, k->tables_info + at.first / k->bags * TABLE_INFO_BYTES, TABLE_INFO_BYTES / 2);
         op_lanes(op, k->lanes);
         state->pc = LIBRARY_INDICES;
         return;
     case LIBRARY_INDICES:
-        if (state->trip >= limit && k->variable && state->r[1] == 0) {
+        if (state->r[2] >= at.limit && state->r[1] == 0) {
             state->r[1] = 1;
             op_begin(op, WAVE_LOAD, 0);
-            op_work(op, 3, 6, 16);
-            op_span(op, k->places + first * 8, 8 * bags);
+            library_work(op, &variant->place);
+            op_span(op, k->places + at.first * 8, 8 * bags);
             op_lanes(op, k->lanes);
             return;
         }
-        if (state->trip >= limit) {
+        if (state->r[2] >= at.limit) {
             op_begin(op, WAVE_STORE, 0);
-            op_work(op, 3, 12, 30);
-            for (uint64_t bag = first; bag < end; bag++) {
+            library_work(op, &variant->store);
+            for (uint64_t bag = at.first; bag < at.end; bag++) {
                 op_span(op, k->output + (bag % k->bags * k->tables + bag / k->bags) * k->width * 4ull, k->width * 4ull);
             }
             op_lanes(op, lanes);
-            state->pc = LIBRARY_END;
+            state->trip = at.base + k->length;
+            state->pc = LIBRARY_BAG;
             return;
         }
         op_begin(op, WAVE_LOAD, 0);
-        op_work(op, 4, 12, 30);
-        state->r[0] = min_u64(limit, state->trip + group);
-        for (uint64_t bag = first; bag < end; bag++) {
-            op_span_apart(op, k->indices + (bag * k->length + state->trip) * 8, (state->r[0] - state->trip) * 8);
+        library_work(op, &variant->indices);
+        state->r[0] = min_u64(at.limit, state->r[2] + group);
+        for (uint64_t bag = at.first; bag < at.end; bag++) {
+            op_span_apart(op, k->indices + (bag * k->length + state->r[2]) * 8, (state->r[0] - state->r[2]) * 8);
         }
-        op_lanes(op, bags * (state->r[0] - state->trip));
+        op_lanes(op, bags * (state->r[0] - state->r[2]));
         state->pc = LIBRARY_ROWS;
         return;
     case LIBRARY_ROWS: {
-        uint64_t together = min_u64(variant->rows, max_u64(1, LIBRARY_SPANS / (vectors * bags)));
-        uint64_t count = state->r[0] - state->trip >= together ? together : 1;
-        uint32_t per_vector = variant->add_valu + (k->element_bytes == 2 ? variant->unpack_valu : 0);
+        const struct library_cost *start = &variant->rows_start, *row = &variant->row,
+                                  *vector = &variant->vector[k->element_bytes == 2];
+        uint64_t together = k->copies ? k->copied_together
+                                      : min_u64(variant->rows, max_u64(1, LIBRARY_SPANS / (ceil_div(k->row_bytes, reach) * bags)));
+        uint64_t left = state->r[0] - state->r[2], count = k->copies ? min_u64(left, together) : left >= together ? together : 1;
         op_begin(op, WAVE_LOAD, 0);
-        op_work(op, (uint32_t)(count * (2 + vectors) + 2),
-                (uint32_t)(count * (variant->row_valu + vectors * per_vector) + 3), 20 + 2 * KERNEL_SHUFFLE_CYCLES);
-        for (uint64_t i = 0; i < count * bags; i++) {
-            uint64_t bag = first + i % bags, lookup = state->trip + i / bags;
-            uint64_t row = tbe_row_address(k, bag / k->bags,
-                                           index_source_row(k->source, bag / k->bags, bag % k->bags, lookup));
-            for (uint32_t at = 0; at < k->row_bytes; at += reach) {
-                op_span_apart(op, row + at, min_u64(reach, k->row_bytes - at));
-            }
-        }
-        op_lanes(op, lanes);
+        uint64_t vectors = library_rows(k, &at, state->r[2], count, reach, op) / bags;
+        op_work(op, (uint32_t)(start->issue + count * row->issue + vectors * vector->issue),
+                (uint32_t)(start->valu + count * row->valu + vectors * vector->valu), start->latency);
+        op_lanes(op, k->copies ? count * (k->width / variant->elements) : lanes);
         op->work_units = (uint32_t)(count * bags);
-        state->trip += count;
-        state->pc = state->trip < state->r[0] ? LIBRARY_ROWS : LIBRARY_INDICES;
+        state->r[3] = count;
+        if (k->copies) {
+            state->pc = LIBRARY_COPY;
+            return;
+        }
+        state->r[2] += count;
+        if (state->r[2] < at.limit) {
+            state->trip = at.base + state->r[2];
+        }
+        state->pc = state->r[2] < state->r[0] ? LIBRARY_ROWS : LIBRARY_INDICES;
+        return;
+    }
+    case LIBRARY_COPY: {
+        uint64_t from = k->output + (at.first * k->length + state->r[2]) * k->width * 4ull;
+        op_begin(op, WAVE_STORE, 0);
+        library_work(op, &variant->copy);
+        op_span(op, from, state->r[3] * k->width * 4ull);
+        op_lanes(op, state->r[3] * (k->width / variant->elements));
+        state->r[2] += state->r[3];
+        state->trip = at.base + state->r[2];
+        state->pc = state->r[2] >= at.limit ? LIBRARY_END : state->r[2] < state->r[0] ? LIBRARY_ROWS : LIBRARY_INDICES;
         return;
     }
     default:
@@ -470,7 +564,7 @@ static struct index_source *tbe_source(struct kernel_build *build, const struct 
 
 /* A program over the tables; takes one hold of `source`. */
 static struct wave_program *tbe_program(struct kernel_build *build, const char *name, wave_next next,
-                                        const struct tbe_shape *shape, struct index_source *source)
+                                        const struct tbe_shape *shape, bool copies, struct index_source *source)
 {
     struct wave_program *program = kernel_program_create(name, sizeof(struct tbe), next);
     struct tbe *k = program->context;
@@ -480,7 +574,9 @@ static struct wave_program *tbe_program(struct kernel_build *build, const char *
     k->row_bytes = k->width * k->element_bytes;
     kernel_program_adopt(program, source, index_source_release);
     k->weights = kernel_program_tensor(program, "weights", (double)k->tables * (double)k->rows * k->row_bytes);
-    k->output = kernel_program_tensor(program, "pooled rows", (double)k->tables * (double)k->bags * k->width * 4);
+    k->copies = copies;
+    k->output = kernel_program_tensor(program, copies ? "copied rows" : "pooled rows", 4.0 * k->width *
+                                      (copies ? tbe_lookup_count(shape) : (double)k->tables * (double)k->bags));
     program->work_units_total = (uint64_t)tbe_lookup_count(shape);
     program->flops = tbe_lookup_count(shape) * k->width;
     build->plan->flops = program->flops;
@@ -491,6 +587,42 @@ static void tbe_value(struct kernel_build *build, const struct tbe_shape *shape)
 {
     double bytes = tbe_lookup_count(shape) * (double)shape->width * shape->element_bytes;
     kernel_value_per_time(build, bytes * 1e-6, "TB/s");
+}
+
+static void library_program(struct kernel_build *build, struct wave_program *program, bool variable)
+{
+    struct tbe *k = program->context;
+    double bags = (double)k->tables * (double)k->bags;
+    program->next = tbe_library_next;
+    k->variant = build->machine->lanes > 32 ? &library_wide : &library_narrow;
+    k->tables_info = kernel_program_tensor(program, "tables", (double)k->tables * TABLE_INFO_BYTES);
+    k->offsets = kernel_program_tensor(program, "offsets", 8 * (bags + 1));
+    k->variable = variable;
+    if (k->copies) {
+        k->copied_together = k->width <= LIBRARY_SMALL ? k->lanes / (uint32_t)ceil_div(k->width, k->variant->elements) : 1;
+    }
+    if (variable) {
+        k->bag_map = kernel_program_tensor(program, "bags", 4 * bags);
+        k->places = kernel_program_tensor(program, "places", 8 * bags);
+    }
+    uint32_t vectors = (uint32_t)ceil_div(k->width, (uint64_t)k->lanes * k->variant->elements);
+    program->registers_per_lane = k->variant->registers + (vectors - 1) * k->variant->registers_vector;
+}
+
+/* As many workgroups as the library launches; each of their waves walks bags. */
+static void library_grid(const struct kernel_build *build, struct wave_program *program)
+{
+    const struct tbe *k = program->context;
+    uint64_t bags = ceil_div(k->tables * k->bags, k->together);
+    if (!k->copies) {
+        program->workgroups = min_u64(program->workgroups, (uint64_t)LIBRARY_GRID * build->machine->units);
+    }
+    uint64_t rounds = ceil_div(bags, program->workgroups * program->waves_per_workgroup);
+    if (rounds >= LIBRARY_LONG) { /* so many bags in series that the first stand for all even in many rounds */
+        program->trips_per_wave = rounds * k->length;
+    } else if (!k->copies) { /* copies: a wave's few writes at a time settle only once the caches have been replaced whole */
+        kernel_program_loops(program, build->machine, rounds * k->length);
+    }
 }
 
 /* A wave per bag: forward and the atomic backward. */
@@ -504,12 +636,18 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
         kernel_fix_read_copies(build);
     }
     bool variable = library && kernel_param_choice_or(build, "batches", "equal|variable", 0, NULL) == 1;
+    bool copies = library && kernel_param_choice_or(build, "pooling", "sum|none", 0, NULL) == 1;
     struct tbe_shape shape = tbe_read(build, library ? LIBRARY_ROW_BYTES : 32 * build->machine->lanes);
     if (!kernel_params_done(build)) {
         return;
     }
     if (library) {
         kernel_require_hbm(build, tbe_lookup_count(&shape) * 8, "indices");
+    }
+    if (copies && (variable || kernel_has_fix(build, KERNEL_FIX_ROW_PACK))) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "parameter pooling=none goes without %s, which share out bags that are summed",
+                    variable ? "batches=variable" : "fix row-pack");
+        return;
     }
     struct index_source *source = tbe_source(build, &shape);
     if (source == NULL) {
@@ -524,22 +662,15 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
         return;
     }
     struct wave_program *program = tbe_program(build, forward ? "tbe forward" : "tbe backward, atomics",
-                                               forward ? tbe_forward_next : tbe_scatter_next, &shape, source);
+                                               forward ? tbe_forward_next : tbe_scatter_next, &shape, copies, source);
     struct tbe *k = program->context;
     k->indices = kernel_program_tensor(program, "indices", tbe_lookup_count(&shape) * (library ? 8 : INDEX_BYTES));
     bool half = shape.element_bytes == 2;
     if (library) {
-        program->next = tbe_library_next;
-        k->variant = wide ? &library_wide : &library_narrow;
-        k->tables_info = kernel_program_tensor(program, "tables", (double)k->tables * TABLE_INFO_BYTES);
-        k->offsets = kernel_program_tensor(program, "offsets", 8 * ((double)k->tables * (double)k->bags + 1));
-        k->variable = variable;
-        if (variable) {
-            k->bag_map = kernel_program_tensor(program, "bags", 4 * (double)k->tables * (double)k->bags);
-            k->places = kernel_program_tensor(program, "places", 8 * (double)k->tables * (double)k->bags);
-        }
+        library_program(build, program, variable);
+    } else {
+        program->registers_per_lane = forward ? (half ? 52 : 44) : (half ? 31 : 32);
     }
-    program->registers_per_lane = library ? k->variant->registers : forward ? (half ? 52 : 44) : (half ? 31 : 32);
     if (kernel_has_fix(build, KERNEL_FIX_ROW_PACK)) {
         if (k->lanes <= ROW_GROUP) {
             kernel_assume(build, "row-pack: a wave of this device is a group of %d lanes; nothing moves", ROW_GROUP);
@@ -548,13 +679,18 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
             k->chunk = 16 * ROW_GROUP;
         }
     }
-    kernel_program_grid(program, ceil_div(shape.bags * shape.tables, k->together) * k->lanes, THREADS, k->lanes);
-    if (forward) {
+    kernel_program_grid(program, ceil_div(shape.bags * shape.tables, k->together) * k->lanes, library ? LIBRARY_THREADS : THREADS,
+                        k->lanes);
+    if (library) {
+        library_grid(build, program);
+    } else if (forward) {
         kernel_program_loops(program, build->machine, shape.length);
     } else { /* hundreds of serial accesses a wave: its first trips stand for all even in many rounds */
         program->trips_per_wave = shape.length;
     }
-    program->workgroups_period = program->workgroups / k->tables; /* a table's bags follow another's */
+    if (!library || k->copies) {
+        program->workgroups_period = program->workgroups / k->tables; /* a table's bags follow another's */
+    }
     uint64_t weights = k->weights;
     double bytes = (double)k->tables * (double)k->rows * k->row_bytes;
     uint32_t row_bytes = k->row_bytes;
@@ -597,7 +733,7 @@ void kernel_plan_add_sorted_backward(struct kernel_build *build, struct index_so
 {
     struct tbe_shape shape = { .bags = source->bags, .tables = source->tables, .length = source->length, .width = width,
                                .rows = source->rows, .element_bytes = element_bytes };
-    struct wave_program *program = tbe_program(build, "tbe backward, sorted", tbe_sorted_next, &shape, source);
+    struct wave_program *program = tbe_program(build, "tbe backward, sorted", tbe_sorted_next, &shape, false, source);
     struct tbe *k = program->context;
     k->runs = run_table_create(source);
     kernel_program_adopt(program, k->runs, run_table_release);
@@ -632,7 +768,7 @@ static void backward_sorted_build(struct kernel_build *build)
 }
 
 #define TBE_HELP "B (bags), T (tables), L (lookups a bag), D, rows (a table, 1e7), prec (fp32|fp16)" INDEX_HELP
-#define FORWARD_HELP TBE_HELP ", code (measured|library), batches (equal|variable; of code=library)"
+#define FORWARD_HELP TBE_HELP ", code (measured|library), batches (equal|variable), pooling (sum|none); both of code=library"
 
 const struct kernel_definition tbe_kernels[] = {
     { "tbe", "forward", "sum-pooled lookups, a wave per bag", FORWARD_HELP, forward_build },
