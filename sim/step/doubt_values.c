@@ -178,6 +178,15 @@ void doubt_values_add_library(struct doubt_values *values, size_t d, struct libr
         snprintf(filled.key, sizeof filled.key, "%.31s: filled", library->name);
         add_later(values, d, filled);
     }
+    for (size_t i = 0; library != NULL && i < library->kernel_count; i++) {
+        struct library_kernel *kernel = &library->kernels[i];
+        if (kernel->low < kernel->high) {
+            struct doubt_value setup = { .kind = kernel->kind, .where = DOUBT_LIBRARY, .value = kernel->setup_cycles, .low = kernel->low,
+                                         .high = kernel->high, .library = &kernel->setup_cycles, .whole = true };
+            snprintf(setup.key, sizeof setup.key, "%.15s: setup of %.36s", library->name, kernel->kernel);
+            add_later(values, d, setup);
+        }
+    }
     for (size_t i = 0; library != NULL && i < library->class_count; i++) {
         struct library_class *class = &library->classes[i];
         if (!(class->low < class->high) || (class_name != NULL && strcmp(class->name, class_name) != 0)) {

@@ -28,6 +28,7 @@ static const struct value_row coverage_rows[] = {
     ROW("between_us", "us", 0, 1e6, loop.between_us, "other work between those calls"),
     ROW("pause_us", "us", 0, 1e9, loop.pause_us, "light work after the last of them"),
     ROW("spin_mhz", "MHz", 0, 10000, loop.spin_mhz, "clock for which the cycles of a spun pause are counted"),
+    ROW("step_mhz", "MHz", 100, 5000, loop.step_mhz, "clock that the power of a step's other kernels leaves"),
     ROW("copy_pause_us", "us", 0, 1e6, loop.copy_pause_us, "what a copy that fills a pause is taken to last"),
 };
 #undef ROW
@@ -79,7 +80,7 @@ static enum sim_status coverage_read(const char *path, const struct json *list,
                             json_line(entry), harness->coverage_count);
         }
         static const char *const keys[] = { "suite",    "kernel",  "cache",         "call_us", "lead_us", "calls", "between_us",
-                                            "pause_us", "spin_mhz", "copy_pause_us", NULL };
+                                            "pause_us", "spin_mhz", "step_mhz", "copy_pause_us", NULL };
         enum sim_status status = value_keys_check(path, entry, keys, error);
         if (status == SIM_OK) {
             status = value_text_read(path, entry, "suite", coverage->suite, sizeof coverage->suite, error);

@@ -529,6 +529,16 @@ static void apply_loop(const struct chip_profile *chip, const struct kernel_pric
     settle(chip, true, &burst, &pause, loop->between_us, loop->calls, part);
 }
 
+/* Among the kernels of a step, whose power set the clock: this one's is no higher, though alone it might be. */
+static void apply_step_clock(const struct kernel_price_loop *loop, struct kernel_result *part, double exponent)
+{
+    if (loop->step_mhz <= 0 || part->clock_mhz <= loop->step_mhz) {
+        return;
+    }
+    double stretch = pow(part->clock_mhz / loop->step_mhz, exponent);
+    result_slow(part, part->duration_us * stretch, loop->step_mhz, part->watts / stretch);
+}
+
 static void add_sustained(struct kernel_price *price, const struct chip_profile *chip)
 {
     struct power_load load = kernel_price_load(price, chip);
@@ -614,6 +624,10 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
         note(price, "%s: tile %ux%u, the largest of its menu that fills %g of the units, K not split", price->library.name,
              price->library.tile_m, price->library.tile_n, price->library.filled);
     }
+    if (price->library.refused_m > 0) {
+        note(price, "its library's tile of %ux%u does not run as the parameters have it: %s", price->library.refused_m,
+             price->library.refused_n, price->library.tile_m > 0 ? "the next of its menu instead" : "the selector's tile instead");
+    }
     SIM_ASSERT(plan->launch_count <= KERNEL_PRICE_LAUNCHES_MAX, "%zu launches", plan->launch_count);
     double doubt = 0;
     enum sim_status status = run_launches(machine, request, plan, parts, exponents, &doubt, error);
@@ -627,6 +641,7 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
                 apply_library(machine, request, plan, &parts[i], price);
             }
             apply_loop(machine->chip, &request->loop, &parts[i], exponents[i]);
+            apply_step_clock(&request->loop, &parts[i], exponents[i]);
             price->launch_path_us[i] = price->graph_style || launch->dependent ? 0 : launch_path_us(machine->chip);
             add_launch_path(&parts[i], price->launch_path_us[i], machine->chip->power_idle);
         }
@@ -653,6 +668,18 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
     add_gaps(price, machine->chip);
     add_sustained(price, machine->chip);
     return SIM_OK;
+}
+
+/* Does "k=v;k=v" give the key of the pair that `pair` begins with? */
+static bool has_key(const char *params, const char *pair)
+{
+    size_t length = strcspn(pair, "=");
+    for (const char *at = params; *at != '\0'; at += strcspn(at, ";"), at += *at == ';') {
+        if (strncmp(at, pair, length + 1) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 #define MENU_TEXT 640 /* of parameters of a product on a given tile */
@@ -704,7 +731,7 @@ static bool take_tile(const struct kernel_price_machine *machine, const struct k
 }
 
 /* A product on the tile that its library has for it: its configuration for so many rows, or the first of its menu that the device
- * can run; else the product is left alone. */
+ * can run; else the product is left alone, and a tile that was refused is noted. */
 static void take_menu(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
                       struct kernel_plan **plan, char text[MENU_TEXT], struct kernel_price *price)
 {
@@ -715,7 +742,10 @@ static void take_menu(const struct kernel_price_machine *machine, const struct k
     }
     const struct library_configuration *configuration = library_configuration_of(library, &(*plan)->product);
     if (configuration != NULL) {
-        take_tile(machine, request, library->name, *configuration, plan, text, price);
+        if (!take_tile(machine, request, library->name, *configuration, plan, text, price)) {
+            price->library.refused_m = configuration->m;
+            price->library.refused_n = configuration->n;
+        }
         return;
     }
     struct library_configuration tile = { 0 };
@@ -724,7 +754,32 @@ static void take_menu(const struct kernel_price_machine *machine, const struct k
             price->library.filled = library->menu.filled;
             return;
         }
+        price->library.refused_m = tile.m;
+        price->library.refused_n = tile.n;
     }
+}
+
+/* Parameters by which the library's kernel is launched, but for those that the caller gives; false: none. */
+static bool take_kernel(const struct kernel_price_machine *machine, const struct kernel_price_request *request, char text[MENU_TEXT])
+{
+    const struct library_profile *library = library_set_find(machine->libraries, request->library, machine->chip->name);
+    const struct library_kernel *kernel = library != NULL ? library_kernel_of(library, request->suite, request->kernel) : NULL;
+    const char *given = request->params != NULL ? request->params : "";
+    if (kernel == NULL) {
+        return false;
+    }
+    char added[MENU_TEXT];
+    int length = snprintf(added, sizeof added, "%s", kernel->params);
+    if (kernel->setup_cycles > 0) {
+        snprintf(added + length, sizeof added - (size_t)length, "%ssetup_cycles=%.0f", length > 0 ? ";" : "", kernel->setup_cycles);
+    }
+    length = snprintf(text, MENU_TEXT, "%s", given);
+    for (const char *at = added; *at != '\0' && length < MENU_TEXT; at += strcspn(at, ";"), at += *at == ';') {
+        if (!has_key(given, at)) {
+            length += snprintf(text + length, MENU_TEXT - (size_t)length, "%s%.*s", length > 0 ? ";" : "", (int)strcspn(at, ";"), at);
+        }
+    }
+    return length < MENU_TEXT && strcmp(text, given) != 0;
 }
 
 void kernel_price_compute(const struct kernel_price_machine *machine,
@@ -732,13 +787,16 @@ void kernel_price_compute(const struct kernel_price_machine *machine,
 {
     struct kernel_plan *plan = NULL;
     struct sim_error error = { 0 };
+    char text[MENU_TEXT];
+    struct kernel_price_request taken = *request;
     memset(price, 0, sizeof *price);
-    price->status = plan_create(machine, request, request->params, &plan, &error);
+    if (take_kernel(machine, request, text)) {
+        taken.params = text;
+    }
+    price->status = plan_create(machine, request, taken.params, &plan, &error);
     if (price->status == SIM_OK) {
-        char text[MENU_TEXT];
-        struct kernel_price_request taken = *request;
         take_menu(machine, request, &plan, text, price);
-        taken.params = price->library.tile_m > 0 ? text : request->params;
+        taken.params = price->library.tile_m > 0 ? text : taken.params;
         price->status = price_plan(machine, &taken, plan, price, &error);
     }
     kernel_plan_destroy(plan);

@@ -200,6 +200,53 @@ static enum sim_status configurations_read(const char *path, const struct json *
     return status;
 }
 
+static const struct value_row setup_row = { "setup_cycles", "cycle", 0, 60000, offsetof(struct library_kernel, setup_cycles),
+                                            "of a workgroup before its first load" };
+
+static enum sim_status kernel_read(const char *path, const struct json *entry, struct library_kernel *out, struct value_kinds *kinds,
+                                   struct sim_error *error)
+{
+    static const char *const keys[] = { "kernel", "params", "setup_cycles", "source", NULL };
+    char source[512];
+    struct value_kinds own = { 0 };
+    const struct json *setup = json_get(entry, "setup_cycles");
+    enum sim_status status = value_keys_check(path, entry, keys, error);
+    if (status == SIM_OK) {
+        status = value_text_read(path, entry, "kernel", out->kernel, sizeof out->kernel, error);
+    }
+    if (status == SIM_OK) {
+        status = value_text_read(path, entry, "params", out->params, sizeof out->params, error);
+    }
+    if (status == SIM_OK) {
+        status = value_text_read(path, entry, "source", source, sizeof source, error);
+    }
+    if (status == SIM_OK && setup != NULL) {
+        status = value_row_read(path, setup, &setup_row, out, &own, error);
+    }
+    out->low = own.range_count > 0 ? own.range[0].low : out->setup_cycles;
+    out->high = own.range_count > 0 ? own.range[0].high : out->setup_cycles;
+    out->kind = own.range_count > 0 ? own.range[0].kind : PROFILE_MEASURED;
+    for (int k = 0; k < PROFILE_KINDS; k++) {
+        kinds->count[k] += own.count[k];
+    }
+    return status;
+}
+
+static enum sim_status kernels_read(const char *path, const struct json *list, struct library_profile *library, struct sim_error *error)
+{
+    size_t most = sizeof library->kernels / sizeof library->kernels[0];
+    enum sim_status status = SIM_OK;
+    if (list != NULL && (json_kind_of(list) != JSON_ARRAY || json_count(list) > most)) {
+        return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: 'kernels' must be a list of up to %zu {kernel, params, source}", path, json_line(list),
+                        most);
+    }
+    for (size_t i = 0; status == SIM_OK && list != NULL && i < json_count(list); i++) {
+        status = kernel_read(path, json_at(list, i), &library->kernels[i], &library->kinds, error);
+        library->kernel_count++;
+    }
+    return status;
+}
+
 static enum sim_status names_read(const char *path, const struct json *root, const char *key, char names[16][32], size_t *count,
                                   struct sim_error *error)
 {
@@ -219,7 +266,7 @@ static enum sim_status names_read(const char *path, const struct json *root, con
 
 enum sim_status library_profile_read(const char *path, struct library_profile *library, struct sim_error *error)
 {
-    static const char *const keys[] = { "schema", "name", "title", "tables", "devices", "large_tile", "menu", "configurations", "classes", NULL };
+    static const char *const keys[] = { "schema", "name", "title", "tables", "devices", "large_tile", "menu", "configurations", "kernels", "classes", NULL };
     struct json *root = NULL;
     enum sim_status status = json_read_file(path, &root, error);
     if (status != SIM_OK) {
@@ -236,6 +283,9 @@ enum sim_status library_profile_read(const char *path, struct library_profile *l
     }
     if (status == SIM_OK) {
         status = configurations_read(path, json_get(root, "configurations"), library, error);
+    }
+    if (status == SIM_OK) {
+        status = kernels_read(path, json_get(root, "kernels"), library, error);
     }
     if (status == SIM_OK) {
         status = classes_read(path, json_get(root, "classes"), library, error);
@@ -309,6 +359,18 @@ const struct library_configuration *library_configuration_of(const struct librar
     for (size_t i = 0; i < library->configuration_count && choice_holds("bf16|fp16", product->dtype); i++) {
         if (product->m <= library->configurations[i].m_most) {
             return &library->configurations[i];
+        }
+    }
+    return NULL;
+}
+
+const struct library_kernel *library_kernel_of(const struct library_profile *library, const char *suite, const char *kernel)
+{
+    size_t length = strlen(suite);
+    for (size_t i = 0; i < library->kernel_count; i++) {
+        const char *name = library->kernels[i].kernel;
+        if (strncmp(name, suite, length) == 0 && name[length] == '/' && strcmp(name + length + 1, kernel) == 0) {
+            return &library->kernels[i];
         }
     }
     return NULL;

@@ -1,4 +1,4 @@
-/* What a vendor's library makes of a matrix product, against the selector's tile (devices/libraries/NAME.json), read off the
+/* What a vendor's library makes of a kernel (how it is launched) and of a matrix product, against the selector's tile (devices/libraries/NAME.json), read off the
  * library's own files or fitted on tables, never by shape. Libraries pick from a menu that was built for large products: the largest tile whose workgroups fill a
  * share of the units, K not split, which leaves others idle for long; narrow products and those that no tile of the menu fills get
  * the selector's tile, at an efficiency by class of shape. */
@@ -28,6 +28,14 @@ struct library_configuration {
     uint32_t m, n, k, stages;     /* tile, and steps of operands held at once */
 };
 
+/* A kernel of the library that is launched in a way of its own: parameters that hold where the caller gives none. */
+struct library_kernel {
+    char kernel[64], params[64]; /* "suite/kernel"; "k=v;k=v" */
+    double setup_cycles;         /* of a workgroup before its first load; 0: not given */
+    double low, high;
+    enum profile_kind kind;
+};
+
 struct library_profile {
     char name[32], title[128];
     size_t table_count, device_count;
@@ -44,6 +52,8 @@ struct library_profile {
     } menu;
     size_t configuration_count; /* of 16-bit operands; 0: it has a menu, or the selector's tile */
     struct library_configuration configurations[16]; /* by m_most, rising */
+    size_t kernel_count;
+    struct library_kernel kernels[8];
     struct value_kinds kinds;
     size_t class_count;
     struct library_class classes[16]; /* the first that holds counts */
@@ -66,6 +76,9 @@ struct library_profile *library_set_find(const struct library_set *set, const ch
  * beyond the product are halved. */
 size_t library_menu_tile(const struct library_profile *library, double units, const struct kernel_product *product, size_t from,
                          uint32_t *tile_m, uint32_t *tile_n);
+
+/* How the library launches "suite/kernel"; NULL: as the kernel's own program does. */
+const struct library_kernel *library_kernel_of(const struct library_profile *library, const char *suite, const char *kernel);
 
 /* The first configuration that holds the product's rows; NULL: none, or operands of another width. */
 const struct library_configuration *library_configuration_of(const struct library_profile *library, const struct kernel_product *product);

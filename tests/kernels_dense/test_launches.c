@@ -64,6 +64,9 @@ ParameterizedTestParameters(dense, recorded_grids)
         { "gemm", "tile",
           "M=8192;N=512;K=512;dtype=bf16;tile_m=256;tile_n=128;tile_k=64;stages=4;cluster_n=2", 128, 8 },
         { "attention", "sdpa_fwd", "b=32;h=8;s=1024;d=64;causal=1", 132, 8 },
+        /* or one for each tile of 128 keys: 8 of 1,024, with a wave that adds dQ */
+        { "attention", "sdpa_bwd", "b=32;h=8;s=1024;d=64;launches=main", 132, 9 },
+        { "attention", "sdpa_bwd", "b=32;h=8;s=1024;d=64;launches=main;grid=tiles", 8 * 32 * 8, 9 },
         { "attention", "dot_do_o", "b=32;h=8;s=1024;d=64", 64 * 32 * 8, 4 },
         { "attention", "convert_dq", "b=32;h=8;s=1024;d=64", 32 * 32 * 8, 4 },
     };

@@ -208,6 +208,41 @@ Test(dense, backward_adds_dq_once_per_group_of_keys)
     kernel_plan_destroy(plan);
 }
 
+/* Two heads of two tiles of keys: a workgroup for each moves what two persistent ones do, and each wave of it is set up once: (8 + the
+ * one that adds dQ) waves x 4 workgroups x 500 cycles more. */
+static void add_latency(void *user, const struct wave_op *op)
+{
+    *(uint64_t *)user += op->latency_cycles;
+}
+
+Test(dense, a_workgroup_a_tile_moves_the_same_and_is_set_up_each_time)
+{
+    static const char *const params[] = { "b=1;h=2;s=256;d=64;causal=1;launches=main;grid=persistent",
+                                          "b=1;h=2;s=256;d=64;causal=1;launches=main;grid=tiles",
+                                          "b=1;h=2;s=256;d=64;causal=1;launches=main;grid=tiles;setup_cycles=500" };
+    struct walk walks[3];
+    uint64_t latency[3] = { 0 };
+    for (int i = 0; i < 3; i++) {
+        struct kernel_machine machine = walk_machine(2, 32);
+        struct kernel_params *given = NULL;
+        struct kernel_plan *plan = NULL;
+        struct sim_error error = { 0 };
+        cr_assert(eq(int, kernel_params_parse(params[i], &given, &error), SIM_OK));
+        cr_assert(eq(int, kernel_plan_create("attention", "sdpa_bwd", given, &machine, &plan, &error), SIM_OK), "%s", error.text);
+        cr_expect(eq(u64, plan->launches[0].program->workgroups, i == 0 ? 2 : 4));
+        walks[i] = walk_program(plan->launches[0].program, 32, WALK_ALL, add_latency, &latency[i]);
+        cr_expect(zero(int, walks[i].problem[0]), "%s", walks[i].problem);
+        cr_expect(eq(u64, walks[i].load_bytes, walks[0].load_bytes));
+        cr_expect(eq(u64, walks[i].store_bytes, walks[0].store_bytes));
+        cr_expect(eq(u64, walks[i].atomic_lanes, walks[0].atomic_lanes));
+        cr_expect(eq(u64, walks[i].units, plan->launches[0].program->work_units_total));
+        kernel_plan_destroy(plan);
+        kernel_params_destroy(given);
+    }
+    cr_expect(eq(u64, latency[1], latency[0]));
+    cr_expect(eq(u64, latency[2], latency[1] + 9 * 4 * 500));
+}
+
 static void add_valu(void *user, const struct wave_op *op)
 {
     *(uint64_t *)user += op->matrix_flops > 0 ? op->valu_slots : 0;

@@ -162,6 +162,37 @@ Test(library, damaged_configurations_are_named)
     }
 }
 
+#define KERNELS(entries) "\"kernels\": [" entries "], "
+#define SETUP(value) "\"setup_cycles\": {\"value\": " value ", \"unit\": \"cycle\", \"low\": 100, \"high\": 900, \"kind\": \"fitted\", \"source\": \"s\"}"
+
+/* A kernel is launched as its library has it, and by its whole name. */
+Test(library, a_kernel_is_known_by_its_whole_name)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    cr_assert(eq(int, read_with_menu(KERNELS("{\"kernel\": \"attention/sdpa_bwd\", \"params\": \"grid=tiles\", \"source\": \"s\", " SETUP("500") "}"), "",
+                                     &library, &error), SIM_OK), "%s", error.text);
+    const struct library_kernel *found = library_kernel_of(&library, "attention", "sdpa_bwd");
+    cr_assert(found != NULL);
+    cr_expect(eq(str, (char *)found->params, "grid=tiles"));
+    cr_expect(eq(dbl, found->setup_cycles, 500));
+    cr_expect(eq(dbl, found->low, 100));
+    cr_expect(eq(dbl, found->high, 900));
+    cr_expect(library_kernel_of(&library, "attention", "sdpa_fwd") == NULL);
+    cr_expect(library_kernel_of(&library, "attention", "sdpa_bwd2") == NULL);
+    cr_expect(library_kernel_of(&library, "atten", "sdpa_bwd") == NULL);
+    static const char *const damaged[][2] = {
+        { KERNELS("{\"kernel\": \"a/b\", \"params\": \"x=1\"}"), "source" },
+        { KERNELS("{\"kernel\": \"a/b\", \"params\": \"x=1\", \"source\": \"s\", \"grid\": 1}"), "'grid'" },
+        { KERNELS("{\"kernel\": \"a/b\", \"params\": \"x=1\", \"source\": \"s\", " SETUP("70000") "}"), "setup_cycles" },
+        { "\"kernels\": {}, ", "'kernels'" },
+    };
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        cr_expect(eq(int, read_with_menu(damaged[i][0], "", &library, &error), SIM_BAD_PROFILE), "%s", damaged[i][0]);
+        cr_expect(strstr(error.text, damaged[i][1]) != NULL, "%s", error.text);
+    }
+}
+
 /* What intervals draw from: the range of each class's efficiency, by itself. */
 Test(library, a_class_keeps_the_range_of_its_efficiency)
 {
@@ -216,7 +247,7 @@ Test(library, damage_is_named)
 
 Test(library, shipped_libraries_read)
 {
-    static const char *const names[] = { "cublas", "hipblaslt" };
+    static const char *const names[] = { "cublas", "flash_attention4", "hipblaslt", "triton_gfx950" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct library_profile library;
         struct sim_error error = { 0 };

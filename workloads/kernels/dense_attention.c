@@ -1,6 +1,6 @@
 /* Flash attention. A workgroup keeps one tile (of Q forward, of K and V backward) and walks the other side in tiles that
  * are loaded ahead; scores never leave the unit. cuDNN's sm_90 kernels, which recorded steps show, are the pattern: as
- * many workgroups as units, two groups of waves with 64 rows each, three tiles of K and V in LDS; backward walks Q and dO
+ * many workgroups as units (grid=persistent; others start one for each kept tile), two groups of waves with 64 rows each, three tiles of K and V in LDS; backward walks Q and dO
  * in tiles of 64 rows and adds dQ to an fp32 buffer by atomics, which a wave of its own issues from LDS, with one kernel
  * before (row sums of dO x O, buffer cleared) and one after (buffer to 16 bits).
  *
@@ -17,7 +17,7 @@
 #define SPANS_PER_OP 64u
 #define BACKWARD_ROWS 128u /* kept; two tensors and two accumulators */
 #define KEPT_ROWS_PER_LANE 4u /* 16 rows a wave of 32 lanes, 32 a wave of 64, as their matrix instructions have them */
-#define GROUP_ROWS 64u /* of the kept tile, for each group of waves */
+#define GROUP_ROWS 64u /* of the kept tile, for each group of waves, or the matrix unit's rows where it has more */
 #define WAVES 8u /* two a SIMD: one multiplies while the other is at its exponentials */
 #define ITEM_STEPS 1u /* what starting and storing an item costs, in steps: for dealing items alone */
 #define ITEMS_MAX (1u << 24)
@@ -31,7 +31,8 @@ struct row_tensor {
 
 struct flash {
     uint64_t batch, heads, kept_rows, moving_rows; /* rows per head of the kept and the moving side */
-    uint32_t kept, moving;                         /* rows of a tile */
+    uint32_t kept, moving, group_rows;             /* rows of a tile; kept rows that share a dQ */
+    uint32_t setup_cycles;                         /* of a workgroup, before its first load */
     uint32_t stages, waves, lanes;
     bool causal, backward;
     uint64_t tiles, items, section;   /* kept tiles per head; items: over batch and heads */
@@ -361,14 +362,14 @@ static void matrix_op(const struct walk *walk, uint8_t wait, bool wait_matrix, u
 }
 
 /* The part-th op that adds dQ of moving tile `step`: fp32, ADD_BYTES of whole rows; false when there is none. Each group of
- * GROUP_ROWS kept rows has a dQ of its own. */
+ * group_rows kept rows has a dQ of its own. */
 static bool add_op(const struct walk *walk, const struct item *item, uint64_t step, uint64_t part)
 {
     const struct flash *flash = walk->flash;
     uint64_t tile = (item->first + step) * flash->moving,
              end = min_u64(flash->moving_rows, tile + flash->moving);
     uint64_t rows = max_u64(1, ADD_BYTES / flash->accumulated.row_bytes), parts = ceil_div(end - tile, rows);
-    uint64_t groups = ceil_div(min_u64(flash->kept, flash->kept_rows - item->row), GROUP_ROWS);
+    uint64_t groups = ceil_div(min_u64(flash->kept, flash->kept_rows - item->row), flash->group_rows);
     if (part >= parts * groups) {
         return false;
     }
@@ -522,6 +523,11 @@ static void flash_next(const struct wave_program *program, const struct wave_win
     struct item item;
     if (state->pc == PHASE_START) {
         start(&walk, window);
+        if (walk.flash->setup_cycles > 0 && window->trip_first == 0) {
+            op_begin(op, WAVE_COMPUTE, WAVE_NO_WAIT);
+            op_work(op, 40, 0, walk.flash->setup_cycles);
+            return;
+        }
     }
     while (state->trip < walk.limit && current_item(&walk, &item)) {
         bool writes = state->wave == walk.flash->waves;
@@ -536,8 +542,8 @@ static void flash_next(const struct wave_program *program, const struct wave_win
 
 struct attention_params {
     uint64_t batch, heads, kv_heads, rows, kv_rows, depth, tile_q, tile_kv, stages;
-    bool causal, measured, masks_all;
-    uint32_t bytes;
+    bool causal, masks_all, persistent;
+    uint32_t bytes, setup_cycles;
 };
 
 static struct attention_params read_attention(struct kernel_build *build)
@@ -556,6 +562,8 @@ static struct attention_params read_attention(struct kernel_build *build)
     p.tile_q = kernel_param_integer_or(build, "tile_q", 16, 256, 0, NULL);
     p.tile_kv = kernel_param_integer_or(build, "tile_kv", 16, 256, 0, NULL);
     p.stages = kernel_param_integer_or(build, "stages", 2, 8, 0, NULL);
+    p.persistent = kernel_param_choice_or(build, "grid", "persistent|tiles", 0, NULL) == 0;
+    p.setup_cycles = (uint32_t)kernel_param_integer_or(build, "setup_cycles", 0, 60000, 0, NULL);
     dense_cache_param(build);
     return p;
 }
@@ -605,7 +613,7 @@ static double product_flops(const struct attention_params *p)
 static uint64_t backward_step_rows(const struct kernel_machine *machine)
 {
     uint64_t unit_rows = machine->chip != NULL ? (uint64_t)machine->chip->matrix_operand_rows : 0;
-    return max_u64(64, min_u64(unit_rows, BACKWARD_ROWS));
+    return max_u64(GROUP_ROWS, min_u64(unit_rows, BACKWARD_ROWS));
 }
 
 /* Rows of Q that a workgroup keeps: what its waves hold, and a tile of the matrix unit for each of two groups of waves, which
@@ -633,6 +641,7 @@ static void flash_tiles(struct kernel_build *build, struct flash *flash, struct 
     }
     flash->kept = (uint32_t)kept;
     flash->moving = (uint32_t)moving;
+    flash->group_rows = (uint32_t)min_u64(kept, backward_step_rows(build->machine));
     uint64_t kept_bytes = kept * flash->kept_loads * row, moving_bytes = 2 * moving * row;
     uint64_t room = most > kept_bytes ? (most - kept_bytes) / moving_bytes : 0;
     flash->stages = (uint32_t)(p->stages > 0 ? p->stages : max_u64(2, min_u64(3, room)));
@@ -650,6 +659,7 @@ static void flash_finish(struct kernel_build *build, struct wave_program *progra
     flash->batch = p->batch;
     flash->heads = p->heads;
     flash->causal = p->causal;
+    flash->setup_cycles = p->setup_cycles;
     flash->dtype = WAVE_BF16;
     flash_tiles(build, flash, program, p);
     flash->tiles = ceil_div(flash->kept_rows, flash->kept);
@@ -659,9 +669,11 @@ static void flash_finish(struct kernel_build *build, struct wave_program *progra
                     (unsigned long long)flash->items, ITEMS_MAX);
         flash->items = 1; /* the program is destroyed with the plan */
     }
-    program->workgroups = min_u64(build->machine->units, flash->items);
+    program->workgroups = p->persistent ? min_u64(build->machine->units, flash->items) : flash->items;
     program->waves_per_workgroup = flash->waves + flash->backward;
-    flash->section = ceil_div(2 * program->workgroups, flash->tiles);
+    flash->section = ceil_div(2 * min_u64(build->machine->units, flash->items), flash->tiles);
+    program->workgroups_differ = !p->persistent && p->causal;
+    program->workgroups_period = p->persistent ? 0 : flash->section * flash->tiles;
     deal_items(flash, program);
     program->registers_per_lane =
         168; /* of the launch; consumers take more from the waves that only move data */
@@ -858,7 +870,7 @@ static void build_convert_dq(struct kernel_build *build)
 #define ATTENTION_HELP                                                                                     \
     "b, h (query heads), s, d, causal (0|1; 0), mask (all|diagonal tiles; diagonal where waves have 64 lanes), kv_heads (h), s_kv (s), dtype (bf16|fp16; bf16), tile_q, " \
     "tile_kv, "                                                                                            \
-    "stages (by rule), cache (flushed|own|clean|produced; own)"
+    "stages (by rule), grid (persistent|a workgroup for each of the kept tiles; persistent), setup_cycles (of a workgroup before its first load; 0), cache (flushed|own|clean|produced; own)"
 
 const struct kernel_definition dense_attention_kernels[] = {
     { "attention", "sdpa_fwd", "flash attention, forward", ATTENTION_HELP, build_sdpa_fwd },
