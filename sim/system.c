@@ -233,20 +233,23 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
             priced.loop = coverage->loop;
         }
     }
+    char *params = coverage != NULL ? harness_params(coverage, request->params) : NULL;
+    if (params != NULL) {
+        priced.params = params;
+    }
     enum sim_status status = session_price(reckon, device, &priced, 1, error);
-    if (status != SIM_OK) {
-        return status;
+    const struct kernel_price *price = status == SIM_OK ? session_price_of(reckon, device, &priced) : NULL;
+    if (price != NULL && price->status != SIM_OK) {
+        status = sim_fail(error, price->status, "%s", price->error);
     }
-    const struct kernel_price *price = session_price_of(reckon, device, &priced);
-    if (price->status != SIM_OK) {
-        return sim_fail(error, price->status, "%s", price->error);
+    if (status == SIM_OK && (*out = calloc(1, sizeof **out)) == NULL) {
+        status = sim_fail(error, SIM_NO_MEMORY, "no memory for an answer");
     }
-    *out = calloc(1, sizeof **out);
-    if (*out == NULL) {
-        return sim_fail(error, SIM_NO_MEMORY, "no memory for an answer");
+    if (status == SIM_OK) {
+        fill_kernel(price, device, &priced, request->harness != NULL ? &harness : NULL, coverage, *out);
     }
-    fill_kernel(price, device, &priced, request->harness != NULL ? &harness : NULL, coverage, *out);
-    return SIM_OK;
+    free(params);
+    return status;
 }
 
 void reckon_kernel_free(struct reckon_kernel *kernel)

@@ -1,5 +1,7 @@
 #include "sim/step/harness_profile.h"
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const cache_texts[HARNESS_CACHES] = { "program", "clean", "own", "predecessor",
@@ -79,7 +81,7 @@ static enum sim_status coverage_read(const char *path, const struct json *list,
             return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: more than %zu entries in 'covers'", path,
                             json_line(entry), harness->coverage_count);
         }
-        static const char *const keys[] = { "suite",    "kernel",  "cache",         "call_us", "lead_us", "calls", "between_us",
+        static const char *const keys[] = { "suite",    "kernel",  "params", "cache", "call_us", "lead_us", "calls", "between_us",
                                             "pause_us", "spin_mhz", "step_mhz", "copy_pause_us", NULL };
         enum sim_status status = value_keys_check(path, entry, keys, error);
         if (status == SIM_OK) {
@@ -87,6 +89,9 @@ static enum sim_status coverage_read(const char *path, const struct json *list,
         }
         if (status == SIM_OK && json_get(entry, "kernel") != NULL) {
             status = value_text_read(path, entry, "kernel", coverage->kernel, sizeof coverage->kernel, error);
+        }
+        if (status == SIM_OK && json_get(entry, "params") != NULL) {
+            status = value_text_read(path, entry, "params", coverage->params, sizeof coverage->params, error);
         }
         if (status == SIM_OK) {
             status = value_text_read(path, entry, "cache", cache, sizeof cache, error);
@@ -163,6 +168,34 @@ const char *harness_library(const struct harness_profile *harness, const char *l
         }
     }
     return NULL;
+}
+
+static bool names_key(const char *params, const char *key, size_t length)
+{
+    for (const char *at = params; at != NULL && *at != '\0';) {
+        if (strncmp(at, key, length) == 0 && at[length] == '=') {
+            return true;
+        }
+        at = strchr(at, ';');
+        at = at != NULL ? at + 1 : NULL;
+    }
+    return false;
+}
+
+char *harness_params(const struct harness_coverage *coverage, const char *params)
+{
+    size_t used = params != NULL ? strlen(params) : 0, capacity = used + sizeof coverage->params + 2;
+    char *all = calloc(1, capacity);
+    SIM_ASSERT(all != NULL, "no memory for %zu bytes of parameters", capacity);
+    memcpy(all, params != NULL ? params : "", used);
+    for (const char *at = coverage->params; *at != '\0';) {
+        size_t length = strcspn(at, ";"), key = strcspn(at, "=");
+        if (length > 0 && !names_key(params, at, key)) {
+            used += (size_t)snprintf(all + used, capacity - used, "%s%.*s", used > 0 ? ";" : "", (int)length, at);
+        }
+        at += length + (at[length] == ';' ? 1 : 0);
+    }
+    return all;
 }
 
 static bool library_matches(const struct harness_profile *harness, const char *library)

@@ -20,6 +20,7 @@ enum harness_cache {
 struct harness_coverage {
     char suite[32],
         kernel[48]; /* kernel "": all of the suite; else one kernel, which wins over the suite's entry */
+    char params[64]; /* "key=value;...": what its program is where a row does not say; "": nothing */
     enum harness_cache cache;
     double call_us; /* host time of one measured call: no measurement is below it; 0: the host runs ahead */
     double lead_us; /* the device waits for the host this long between the first event and the call's launch; 0: queued */
@@ -44,6 +45,9 @@ enum sim_status harness_profile_read(const char *path, struct harness_profile *h
  * (`library`, NULL when the row names none), and one without covers only rows that name none. */
 const struct harness_coverage *harness_covers(const struct harness_profile *harness, const char *suite,
                                               const char *kernel, const char *library);
+
+/* `params` ("key=value;..." or NULL) with those of the coverage's own that it does not name put behind. The caller frees. */
+char *harness_params(const struct harness_coverage *coverage, const char *params);
 
 /* The name in the harness's list that equals `library`; NULL where there is none. Borrowed from the harness. */
 const char *harness_library(const struct harness_profile *harness, const char *library);

@@ -168,6 +168,9 @@ static void add_kernel_task(struct validation_build *build, const struct table_r
         return;
     }
     task.coverage = coverage;
+    char *params = harness_params(coverage, task.params);
+    free(task.params);
+    task.params = params;
     task.request = (struct kernel_price_request){
         .suite = measured->suite,
         .kernel = measured->kernel,

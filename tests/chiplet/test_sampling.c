@@ -24,7 +24,7 @@ ParameterizedTestParameters(sampling, sampled_is_within_two_percent_of_exact)
         { "h200", "bandwidth", "copy", "mb=512", 1, 0 },
         { "h200", "gather", "random_rows", "row_bytes=128;table_mb=16384;n=4000000", 1, 0 },
         { "h200", "atomic", "add_u32", "naddr=65536;mode=0;stride=4;ops=8650752", 1, 0 },
-        { "h200", "tbe", "forward", "B=16384;T=4;L=20;D=128;rows=1000000;alpha=1;prec=fp32", 1, 0 },
+        { "h200", "tbe", "forward", "B=16384;T=4;L=20;D=128;rows=1000000;alpha=1;prec=fp32;code=measured", 1, 0 },
         { "h200", "embedding", "bag_forward", "B=65536;L=20;D=64;rows=1000000;dtype=float32", 1, 0 },
         { "h200", "norm", "layer_forward", "rows=262144;cols=256;dtype=bf16", 1, 0 },
         { "h200", "pointwise", "add", "n=67108864;dtype=fp32", 1, 0 },
@@ -33,13 +33,13 @@ ParameterizedTestParameters(sampling, sampled_is_within_two_percent_of_exact)
         { "mi350x", "gather", "random_rows", "row_bytes=128;table_mb=16384;n=4000000", 1, 0 },
         { "h200", "bandwidth", "write", "mb=512;it=1", 1, QUICK },
         { "h200", "bandwidth", "copy", "mb=512", 1, QUICK },
-        { "h200", "tbe", "forward", "B=65536;T=2;L=10;D=64;rows=1000000;alpha=1;prec=fp16", 1, QUICK },
+        { "h200", "tbe", "forward", "B=65536;T=2;L=10;D=64;rows=1000000;alpha=1;prec=fp16;code=measured", 1, QUICK },
         { "h200", "embedding", "bag_forward", "B=65536;L=20;D=64;rows=1000000;dtype=float32", 1, QUICK },
         { "h200", "norm", "layer_forward", "rows=262144;cols=256;dtype=bf16", 1, QUICK },
         { "h200", "pointwise", "add", "n=67108864;dtype=fp32", 1, QUICK },
         { "mi350x", "bandwidth", "write", "mb=512;it=1", 1, QUICK }, /* its evictions are of lines filled in, not replayed */
         { "mi350x", "bandwidth", "copy", "mb=512", 1, QUICK },
-        { "mi350x", "tbe", "forward", "B=65536;T=2;L=10;D=64;rows=1000000;alpha=1;prec=fp16", 1, QUICK }, /* half of it found */
+        { "mi350x", "tbe", "forward", "B=65536;T=2;L=10;D=64;rows=1000000;alpha=1;prec=fp16;code=measured", 1, QUICK }, /* half of it found */
         { "mi350x", "pointwise", "add", "n=67108864;dtype=fp32", 0.83, QUICK },
     };
     return cr_make_param_array(struct sampled_case, cases, sizeof cases / sizeof cases[0]);

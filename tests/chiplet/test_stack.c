@@ -91,7 +91,7 @@ ParameterizedTestParameters(stack, the_named_limiter_limits)
         { "atomic", "add_f32", "mode=1;naddr=4096;stride=4" },
         { "launch", "dispatch", "grid=132000;block=128" },
         { "alu", "fma", "n=1000" },
-        { "tbe", "forward", "B=65536;T=5;L=55;D=192;rows=1000000;alpha=1;prec=fp32" },
+        { "tbe", "forward", "B=65536;T=5;L=55;D=192;rows=1000000;alpha=1;prec=fp32;code=measured" },
         { "gis", "backward_atomic", "D=128;rows=10000000;run=1;n=2097152" },
     };
     return cr_make_param_array(struct stack_case, cases, sizeof cases / sizeof cases[0]);

@@ -286,6 +286,23 @@ Test(cli, submicrosecond_kernels_keep_their_time)
     json_destroy(root);
 }
 
+/* A harness says what its program was; the command line has the last word, and without a harness it is the library's. */
+Test(cli, harness_names_the_program_that_it_measured)
+{
+    static const char *const cases[][2] = {
+        { "--harness micro_cu", "measured" }, { "code=library --harness micro_cu", "library" }, { "", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char arguments[200];
+        snprintf(arguments, sizeof arguments, "kernel tbe/forward B=64 T=1 L=2 D=64 rows=100 %s --device h200 --json", cases[i][0]);
+        struct json *root = run_json(arguments);
+        const struct json *code = json_get(json_get(root, "params"), "code");
+        cr_expect(cases[i][1] == NULL ? code == NULL : code != NULL && strcmp(json_string(code), cases[i][1]) == 0, "%s",
+                  cases[i][0]);
+        json_destroy(root);
+    }
+}
+
 Test(cli, kernel_stack_sums_to_one_and_harness_adds_its_floor)
 {
     struct json *alone = run_json("kernel pointwise/copy n=4194304 dtype=fp32 --device h200 --json");

@@ -43,7 +43,7 @@ static const struct bad_case bad_cases[] = {
     { "gis", "forward", "D=0;rows=1", SIM_BAD_ARGUMENT, "D=0" },
     { "gis", "backward_cached", "D=64;rows=2e9;n=1000", SIM_DOES_NOT_FIT, "table" },
     { "tbe", "forward", "B=10;T=1;L=1;D=6;rows=10", SIM_BAD_ARGUMENT, "multiple of 16 bytes" },
-    { "tbe", "forward", "B=10;T=1;L=1;D=512;rows=10", SIM_BAD_ARGUMENT, "at most 1024" },
+    { "tbe", "forward", "B=10;T=1;L=1;D=512;rows=10;code=measured", SIM_BAD_ARGUMENT, "at most 1024" },
     { "tbe", "forward", "B=10;T=1;L=1;D=64;rows=10;prec=fp8", SIM_BAD_ARGUMENT, "fp32|fp16" },
     { "tbe", "forward", "B=10;T=1;L=1;D=64;rows=10;alpha=-1", SIM_BAD_ARGUMENT, "alpha=-1" },
     { "tbe", "backward_sorted", "B=1e9;T=100;L=100;D=64;rows=10", SIM_BAD_ARGUMENT, "32 bits" },

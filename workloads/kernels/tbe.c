@@ -628,10 +628,9 @@ static void library_grid(const struct kernel_build *build, struct wave_program *
 /* A wave per bag: forward and the atomic backward. */
 static void tbe_bag_build(struct kernel_build *build, bool forward)
 {
-    bool wide = build->machine->lanes > 32, library = false;
-    if (forward) { /* what was compiled and measured has 32 lanes */
-        library = kernel_param_choice_or(build, "code", "measured|library", wide, wide ? "the library's own on waves wider "
-                                         "than the measuring program was compiled for" : NULL) == 1;
+    bool library = false;
+    if (forward) { /* the measuring program's is for the rows that it measured (devices/harness) */
+        library = kernel_param_choice_or(build, "code", "measured|library", 1, NULL) == 1;
     } else {
         kernel_fix_read_copies(build);
     }
