@@ -18,6 +18,8 @@
 #include "sim/chiplet/reference_internal.h"
 
 #define QUICK_WARMING 4 /* requests replayed before a window, for each of the window: touching tags costs a fifth of timing them */
+#define ROUNDS_UNLIKE 12   /* of workgroups of unlike length: the long ones of the first round outlast the next */
+#define ROUNDS_UNLIKE_QUICK 6
 #define ROUNDS_LEAST 3     /* of resident workgroups: the first fills the machine, the last keeps it full behind the others */
 #define ROUNDS_MOST 5
 #define ROUNDS_REQUESTS 3e6 /* may go into them, by the default window */
@@ -74,6 +76,7 @@ struct stretch_sizes {
     double under_way;  /* may be: pace shows only once as much has come back */
     double rounds_run; /* when whole rounds are timed */
     bool is_in_rounds; /* and that is affordable */
+    bool is_quick;
 };
 
 static struct stretch_sizes stretch_sizes_of(const struct package *package, const struct wave_program *program, const struct plan *plan,
@@ -88,13 +91,13 @@ static struct stretch_sizes stretch_sizes_of(const struct package *package, cons
     sizes.rounds = (double)program->workgroups / (double)sizes.round;
     double under_way = package->profile->l1_mshr + (mix.sent_share > SENT_MATTERS ? package->profile->l1_store_credits : 0);
     sizes.under_way = usable_units * under_way / cost_per_unit;
-    bool is_quick = window_requests < DEFAULT_WINDOW_REQUESTS;
-    double affordable = (is_quick ? fmin(ROUNDS_WINDOWS * window_requests, ROUNDS_QUICK) : ROUNDS_REQUESTS) / cost_per_unit;
+    sizes.is_quick = window_requests < DEFAULT_WINDOW_REQUESTS;
+    double affordable = (sizes.is_quick ? fmin(ROUNDS_WINDOWS * window_requests, ROUNDS_QUICK) : ROUNDS_REQUESTS) / cost_per_unit;
     if (mix.atomic_share > SENT_MATTERS) {
         affordable = ROUNDS_REQUESTS / cost_per_unit; /* queues at hot lines take lives to form */
     }
     sizes.is_in_rounds = sizes.rounds >= ROUNDS_LEAST && ROUNDS_LEAST * sizes.of_round <= affordable;
-    double more = is_quick ? fmin(ROUNDS_MORE * sizes.window, affordable) : affordable;
+    double more = sizes.is_quick ? fmin(ROUNDS_MORE * sizes.window, affordable) : affordable;
     sizes.rounds_run = fmin(fmax(floor(more / sizes.of_round), ROUNDS_LEAST), ROUNDS_MOST);
     return sizes;
 }
@@ -149,6 +152,9 @@ static void spread_workgroups(struct plan *plan, const struct wave_program *prog
 static void cut_workgroups(struct plan *plan, const struct wave_program *program, const struct stretch_sizes *sizes, bool may_stop)
 {
     double count = ceil(fmax(sizes->window, sizes->rounds_run * sizes->of_round) / sizes->per_workgroup);
+    if (program->workgroups_differ) {
+        count = fmax(count, (sizes->is_quick ? ROUNDS_UNLIKE_QUICK : ROUNDS_UNLIKE) * (double)sizes->round);
+    }
     if (count >= (double)program->workgroups) {
         plan->run.units_expected = program->work_units_total;
         return;
