@@ -171,6 +171,7 @@ static void print_notes(struct reckon_kernel *const *kernels, size_t count)
     for (size_t i = 0; i < count; i++) {
         cli_basis_text(&kernels[i]->basis, basis, sizeof basis);
         printf("%s rests on %s values\n", kernels[i]->device, basis);
+        cli_print_calibration(kernels[i]->device, kernels[i]->suite);
         for (size_t n = 0; n < kernels[i]->notes.count; n++) {
             printf("  %s\n", kernels[i]->notes.text[n]);
         }
@@ -277,6 +278,7 @@ int cmd_kernel(int argc, char **argv)
         cli_print_json(answers_json(kernels, arguments.common.device_count, doubts));
     } else if (code == 0) {
         print_text(kernels, arguments.common.device_count);
+        cli_print_origin(devices, arguments.common.device_count);
         if (doubts != NULL) {
             print_doubts_text(kernels, doubts);
         }

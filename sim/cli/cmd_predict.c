@@ -319,6 +319,7 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
         cli_print_json(answers_json(predictions, count, doubts));
     } else if (code == 0) {
         print_predict(predictions, count, &arguments->print);
+        cli_print_origin(devices, count);
         if (doubts != NULL) {
             print_doubts_text(predictions, doubts);
         }
