@@ -9,7 +9,7 @@
 
 static bool truth(const struct json *object, const char *key)
 {
-    const struct json *value = json_get(object, key);
+    const struct json *value = object != NULL ? json_get(object, key) : NULL;
     return value != NULL && json_kind_of(value) == JSON_BOOL && json_bool(value);
 }
 
@@ -306,7 +306,7 @@ static void put_memory(struct page *page, const struct json *root)
     static const char *const rooms[] = { "layers_now", "layers", "rows_now", "rows", "sequence_now", "sequence" };
     const struct json *models = object_of(root, "models");
     page_section(page, "memory", "Memory headroom");
-    page_table_begin(page, "memory-table", "GiB of a GPU; then the most of one size that still fits, all else as it is (rows: of every table alike; searched to 128 times)", columns,
+    page_table_begin(page, "memory-table", "GiB of a GPU; then the most of one size that still fits, all else as it is, to a sixteenth (rows: of every table alike; looked for up to 128 times)", columns,
                      12);
     for (size_t m = 0; m < json_count(models); m++) {
         const struct json *offers = object_of(json_at(models, m), "offers");
@@ -322,7 +322,10 @@ static void put_memory(struct page *page, const struct json *root)
                 page_cell_number(page, number_of(offer, keys[k]), 4, 1, "");
             }
             for (size_t k = 0; k < 6; k++) {
-                page_cell_number(page, number_of(object_of(offer, "headroom"), rooms[k]), 4, 1, "");
+                const struct json *room = object_of(offer, "headroom");
+                char more[32];
+                snprintf(more, sizeof more, "%s_more", rooms[k]);
+                page_cell_number(page, number_of(room, rooms[k]), 4, 1, truth(room, more) ? " or more" : "");
             }
             page_row_end(page);
         }
