@@ -15,7 +15,7 @@ static const char doc[] =
     "INPUT is a recorded step (all its ranks) or a model description, as predict takes it.\v"
     "Examples:\n  reckon advise dlrm.kineto.json.gz --device mi350x --set hot_share=0.5\n"
     "  reckon advise workloads/models/mlperf_dlrm_v2.json --device b200\n"
-    "  reckon advise tests/fixtures/models/tiny.json --device h200 --uncertainty 32 --html advice.html";
+    "  reckon advise tests/fixtures/models/tiny.json --device h200 \\\n    --uncertainty 32 --html advice.html";
 
 static const struct argp_option options[] = {
     { "node", OPTION_NODE, "N", 0, "node profile (default: the one the device names)", 1 },

@@ -14,7 +14,7 @@ enum { OPTION_EXACT = 0x2000, OPTION_HARNESS, OPTION_CACHE, OPTION_LIST, OPTION_
 static const char doc[] = "Time of one kernel on a device: device time alone, unless --harness names a "
                           "measuring program. Names and parameters are "
                           "those of the measured tables; --list shows them.\v"
-                          "Example:\n  reckon kernel tbe/forward B=65536 T=5 L=55 D=192 rows=100000 "
+                          "Example:\n  reckon kernel tbe/forward B=65536 T=5 L=55 D=192 rows=100000 \\\n    "
                           "alpha=1.15 prec=fp16 --device h200,mi350x";
 
 static const struct argp_option options[] = {

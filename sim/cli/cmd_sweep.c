@@ -22,9 +22,9 @@ static const char doc[] =
     "Prices every point of a study (docs/studies.md), or searches it, and keeps the results in an SQLite file. A sweep that was "
     "ended, however, goes on where it was when it is started again. Under mpirun every rank is a worker, on one machine or "
     "many; the file has the same bytes whatever the number of workers. Exits with 2 where no point is feasible.\v"
-    "Examples:\n  reckon sweep studies/examples/mlperf_dlrm_v2.json --db mlperf.db --csv mlperf.csv\n"
+    "Examples:\n  reckon sweep studies/examples/mlperf_dlrm_v2.json --db mlperf.db \\\n    --csv mlperf.csv\n"
     "  mpirun -n 8 reckon sweep studies/examples/mlperf_dlrm_v2.json --db mlperf.db\n"
-    "  reckon sweep tests/fixtures/studies/tiny.json --db tiny.db --uncertainty 32 --html tiny.html\n"
+    "  reckon sweep tests/fixtures/studies/tiny.json --db tiny.db \\\n    --uncertainty 32 --html tiny.html\n"
     "  sqlite3 mlperf.db 'select settings, examples_per_s from point where pareto'";
 
 static const struct argp_option options[] = {
