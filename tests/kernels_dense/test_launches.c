@@ -67,6 +67,9 @@ ParameterizedTestParameters(dense, recorded_grids)
         /* or one for each tile of 128 keys: 8 of 1,024, with a wave that adds dQ */
         { "attention", "sdpa_bwd", "b=32;h=8;s=1024;d=64;launches=main", 132, 9 },
         { "attention", "sdpa_bwd", "b=32;h=8;s=1024;d=64;launches=main;grid=tiles", 8 * 32 * 8, 9 },
+        /* or for each of 4 tiles of 256 queries, where a mask makes them differ */
+        { "attention", "sdpa_fwd", "b=32;h=8;s=1024;d=64;tile_q=256;causal=1;grid=masked_tiles", 4 * 32 * 8, 8 },
+        { "attention", "sdpa_fwd", "b=32;h=8;s=1024;d=64;tile_q=256;grid=masked_tiles", 132, 8 },
         { "attention", "dot_do_o", "b=32;h=8;s=1024;d=64", 64 * 32 * 8, 4 },
         { "attention", "convert_dq", "b=32;h=8;s=1024;d=64", 32 * 32 * 8, 4 },
     };
