@@ -121,7 +121,7 @@ static double tick_at(const struct axis *axis, int k)
 
 static void tick_text(double value, char *text, size_t capacity)
 {
-    if (value != 0 && (fabs(value) >= 1e7 || fabs(value) < 1e-3)) {
+    if (value != 0 && (fabs(value) >= 1e10 || fabs(value) < 1e-3)) {
         snprintf(text, capacity, "%.3g", value);
     } else {
         rounded_text(value, 3, text, capacity);
@@ -164,7 +164,7 @@ static void put_y_ticks(struct page *page, const struct axis *y, double left, do
 struct bar_place { /* label, bar and total in a row, or label and total above the bar */
     double left, right, pitch, bar_y, text_y;
 };
-static const struct bar_place bar_places[SHEETS] = { { 200, 170, 34, 0, 15 }, { 6, 14, 54, 24, 15 } };
+static const struct bar_place bar_places[SHEETS] = { { 200, 200, 34, 0, 15 }, { 6, 14, 54, 24, 15 } };
 
 static void put_total(struct page *page, const struct sheet *sheet, const char *unit, const struct chart_bar *bar, double end, double y)
 {
@@ -400,7 +400,7 @@ static void put_swing(struct page *page, const struct sheet *sheet, const char *
     const double ends[2] = { swing->low, swing->high };
     static const char *const names[2] = { "low", "high" };
     char cut[80], text[200];
-    cut_text(swing->label, sheet->narrow ? 48 : 31, cut, sizeof cut);
+    cut_text(swing->label, sheet->narrow ? 48 : 38, cut, sizeof cut);
     put_label(page, sheet->narrow ? at->left : at->left - 8, top + at->text_y, sheet->narrow ? "start" : "end", "", cut);
     for (unsigned e = 0; e < 2; e++) {
         double end = place(x, ends[e]);
@@ -536,7 +536,7 @@ void chart_timeline(struct page *page, const struct json *timeline, const char *
         return;
     }
     count = count > LANES_MAX ? LANES_MAX : count;
-    snprintf(title, sizeof title, "One step on %s, %.4g ms shown", device, whole * 1e-3);
+    snprintf(title, sizeof title, "One step on %s", device);
     figure_begin(page, title);
     fputs("<ul class=legend>", page->out);
     for (size_t i = 0; i < json_count(categories); i++) {
@@ -566,11 +566,14 @@ void chart_timeline(struct page *page, const struct json *timeline, const char *
     }
     char text[40];
     tick_text(step, text, sizeof text);
-    fprintf(page->out, "</svg></div></div><figcaption>A vertical line every %s us. Lanes: streams of the GPU and the host's calls; spans in "
+    fprintf(page->out, "</svg></div></div><figcaption>A vertical line every <span class=tick>%s us</span>. Lanes: streams of the GPU and the host's calls; spans in "
                        "touch that are too narrow to see are drawn as one.",
             text);
     if (start > number_of(timeline, "start_us")) {
         fputs(" The host is ahead of the device: calls of this step that it made earlier are left out (the trace of --perfetto has them).", page->out);
+    }
+    if (count < json_count(lanes)) {
+        fprintf(page->out, " Of %zu lanes the first %zu are drawn; the trace of --perfetto has all.", json_count(lanes), count);
     }
     fputs("</figcaption></figure>\n", page->out);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UPRIGHT_COLUMNS 10 /* a table of more is printed on pages laid across */
 #define SHORT_TEXT 24 /* characters that a table keeps on one line */
 
 extern const char page_css[], page_js[], uplot_js[], uplot_css[]; /* made by cmake/EmbedText.cmake */
@@ -169,7 +170,7 @@ void page_table_begin_more(struct page *page, const char *id, const char *captio
                            const char *more_id)
 {
     page->tables++;
-    fprintf(page->out, "<div class=scroll tabindex=0 role=region aria-label=\"");
+    fprintf(page->out, "<div class=%s tabindex=0 role=region aria-label=\"", count > UPRIGHT_COLUMNS ? "\"scroll across\"" : "scroll");
     page_escape(page->out, caption);
     fprintf(page->out, "\"><table class=sort id=\"%s\"", id);
     if (more_id != NULL) {
@@ -199,7 +200,7 @@ void page_row_begin(struct page *page)
 void page_cell(struct page *page, const char *text, bool wide)
 {
     fputs(wide ? "<td class=w>" : strlen(text) <= SHORT_TEXT ? "<td class=t>" : "<td>", page->out);
-    for (const char *end = strchr(text, ';'); wide && end != NULL; end = strchr(text, ';')) { /* parameters break between themselves */
+    for (const char *end = strpbrk(text, ";@"); wide && end != NULL; end = strpbrk(text, ";@")) { /* parameters break between themselves */
         for (; text <= end; text++) {
             page_escape(page->out, (const char[]){ *text, '\0' });
         }

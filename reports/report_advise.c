@@ -35,6 +35,7 @@ static void put_verdict(struct page *page, const struct json *root)
     page_paragraph_begin(page, NULL);
     page_text(page, "The step takes ");
     page_number(page, number_of(root, "step_ms"), 4, 1, " ms");
+    report_interval(page, number_of(root, "step_ms_low"), number_of(root, "step_ms_high"));
     page_text(page, " on ");
     page_strong(page, string_of(root, "device"));
     page_text(page, worth == 0 ? "; no change that is known here is worth it." : "; changes that are worth it gain, each alone:");
@@ -65,11 +66,13 @@ static void put_verdict(struct page *page, const struct json *root)
         put_gain(page, number_of(together, "gain"), number_of(together, "gain_low"), number_of(together, "gain_high"));
         page_text(page, ", to ");
         page_number(page, number_of(together, "step_ms"), 4, 1, " ms");
+        report_interval(page, number_of(together, "step_ms_low"), number_of(together, "step_ms_high"));
         page_text(page, "; gains do not add: the sum would be ");
         page_signed_percent(page, number_of(together, "summed_gain"));
         page_text(page, ".");
         page_paragraph_end(page);
     }
+    report_ask_samples(page, number_of(root, "samples") > 0);
     page_verdict_end(page);
 }
 
@@ -93,30 +96,29 @@ static void put_chart(struct page *page, const struct json *advice)
 
 static void put_table(struct page *page, const struct json *advice)
 {
-    static const struct page_column columns[] = { { "change", false, false },  { "kind", false, false },  { "program", false, false },
-                                                  { "share of the step", true, false }, { "gain", true, false }, { "low", true, false },
-                                                  { "high", true, false },     { "step", true, false },   { "memory", true, false },
-                                                  { "worth it", false, false }, { "trigger", false, true }, { "cost", false, true },
-                                                  { "refused", false, true } };
+    static const struct page_column columns[] = { { "change", false, true }, { "gain", true, false }, { "gain low", true, false }, { "gain high", true, false },
+                                                  { "step", true, false },   { "step low", true, false }, { "step high", true, false }, { "worth it", false, false },
+                                                  { "share of GPU time", true, false }, { "memory", true, false }, { "worth a look when", false, true },
+                                                  { "cost", false, true },   { "why not", false, true } };
+    static const char *const gains[] = { "gain", "gain_low", "gain_high" }, *const steps[] = { "step_ms", "step_ms_low", "step_ms_high" };
     page_section(page, "advice", "Every change that was looked at");
     put_chart(page, advice);
     page_table_begin(page, "advice-table", "Priced by playing the step again with the change", columns, 13);
     for (size_t i = 0; i < json_count(advice); i++) {
         const struct json *one = json_at(advice, i);
-        static const char *const gains[] = { "gain", "gain_low", "gain_high" };
         fputs(truth(one, "worth_it") ? "<tr class=key>" : "<tr>", page->out);
-        page_cell(page, string_of(one, "change"), false);
-        page_cell(page, string_of(one, "kind"), false);
-        page_cell(page, string_of(one, "program"), false);
-        page_cell_number(page, number_of(one, "share"), 3, 100, "%");
+        page_cell(page, string_of(one, "change"), true);
         for (size_t k = 0; k < 3; k++) {
             fputs("<td class=n>", page->out);
             page_signed_percent(page, number_of(one, gains[k]));
             fputs("</td>", page->out);
         }
-        page_cell_number(page, number_of(one, "step_ms"), 4, 1, " ms");
-        page_cell_number(page, number_of(one, "memory_gib_change"), 3, 1, " GiB");
+        for (size_t k = 0; k < 3; k++) {
+            page_cell_number(page, number_of(one, steps[k]), 4, 1, k == 0 ? " ms" : "");
+        }
         page_cell(page, truth(one, "worth_it") ? "yes" : "no", false);
+        page_cell_number(page, number_of(one, "share"), 3, 100, "%");
+        page_cell_number(page, number_of(one, "memory_gib_change"), 3, 1, " GiB");
         page_cell(page, string_of(one, "trigger"), true);
         page_cell(page, string_of(one, "cost"), true);
         page_cell(page, string_of(one, "refused"), true);
@@ -133,5 +135,7 @@ void report_advise(struct page *page, const struct report_run *run)
     page_begin(page, title, "");
     put_verdict(page, root);
     put_table(page, object_of(root, "advice"));
+    report_samples(page, "the step, what is worth it and all of it together");
+    report_assumptions(page);
     page_end(page, run);
 }

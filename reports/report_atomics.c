@@ -187,7 +187,7 @@ static void put_zoomable(struct page *page, const struct curves *curves, const c
 static void put_table(struct page *page)
 {
     static const struct page_column columns[] = { { "device", false, false }, { "fix", false, false },        { "value", true, false },
-                                                  { "time", true, false },    { "low", true, false },         { "high", true, false },
+                                                  { "time", true, false },    { "time low", true, false },    { "time high", true, false },
                                                   { "limiter", false, false }, { "atomic share", true, false },
                                                   { "atomics", true, false }, { "hottest line", true, false }, { "executed at", false, false } };
     page_section(page, "points", "Points");
@@ -264,6 +264,8 @@ void report_atomics(struct page *page, const struct report_run *run)
     for (size_t d = 0; d < document_count(page->document); d++) {
         put_device_verdict(page, document_at(page->document, d));
     }
+    const struct json *points = object_of(json_at(object_of(first, "curves"), 0), "points");
+    report_ask_samples(page, isfinite(number_of(json_at(points, 0), "time_us_low")));
     page_verdict_end(page);
     take_curves(curves, page->document);
     struct chart_axes axes = { axis, "time [us]", curves->x_log, true };

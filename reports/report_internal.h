@@ -21,6 +21,10 @@ void report_ratio(struct page *page, const struct json *answer);
 void report_interval(struct page *page, double low, double high);
 /* "fitted 12, assumed 40, ...", and the notes of all answers, each once. */
 void report_assumptions(struct page *page);
+/* In a verdict whose answer has no interval: how to get one. */
+void report_ask_samples(struct page *page, bool has_interval);
+/* Of answers whose numbers carry their ends themselves ("samples"): what the intervals hold, or how to get them. */
+void report_samples(struct page *page, const char *of_what);
 /* The answer's interval, and what drives it, as a table; nothing without samples. */
 void report_doubts(struct page *page, const char *unit);
 /* A C++ kernel name down to its function: no return type, namespaces, template or call arguments. */

@@ -39,6 +39,7 @@ static void put_verdict(struct page *page)
         page_text(page, " of the time).");
         page_paragraph_end(page);
     }
+    report_ask_samples(page, object_of(document_at(page->document, 0), "uncertainty") != NULL);
     page_verdict_end(page);
 }
 

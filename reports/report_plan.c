@@ -9,7 +9,7 @@
 
 static bool truth(const struct json *object, const char *key)
 {
-    const struct json *value = json_get(object, key);
+    const struct json *value = object != NULL ? json_get(object, key) : NULL;
     return value != NULL && json_kind_of(value) == JSON_BOOL && json_bool(value);
 }
 
@@ -59,6 +59,31 @@ static void put_count(struct page *page, double count, const char *one, const ch
     page_number(page, count, 6, 1, count == 1 ? one : many);
 }
 
+/* " (200 MI350X, 112 B200)", or of one offer " of MI350X" */
+static void put_offers(struct page *page, const struct json *fleet)
+{
+    size_t taken = 0, last = 0;
+    for (size_t i = 0; i < json_count(fleet); i++) {
+        if (number_of(json_at(fleet, i), "gpus") > 0) {
+            taken++;
+            last = i;
+        }
+    }
+    if (taken == 1) {
+        page_text(page, " of ");
+        page_strong(page, string_of(json_at(fleet, last), "offer"));
+        return;
+    }
+    for (size_t i = 0, shown = 0; i < json_count(fleet); i++) {
+        if (number_of(json_at(fleet, i), "gpus") > 0) {
+            page_text(page, shown++ == 0 ? " (" : ", ");
+            page_number(page, number_of(json_at(fleet, i), "gpus"), 6, 1, " ");
+            page_strong(page, string_of(json_at(fleet, i), "offer"));
+        }
+    }
+    page_text(page, taken > 0 ? ")" : "");
+}
+
 static void put_verdict(struct page *page, const struct json *root)
 {
     const struct json *alone = object_of(root, "alone");
@@ -67,6 +92,7 @@ static void put_verdict(struct page *page, const struct json *root)
     page_paragraph_begin(page, NULL);
     page_text(page, "The cheapest mix that meets the demand is ");
     put_count(page, number_of(root, "gpus"), " GPU", " GPUs");
+    put_offers(page, object_of(root, "fleet"));
     page_text(page, " in ");
     put_count(page, number_of(root, "nodes"), " node", " nodes");
     page_text(page, " and ");
@@ -94,6 +120,7 @@ static void put_verdict(struct page *page, const struct json *root)
     for (size_t i = 0; alone != NULL && i < json_count(alone); i++) {
         put_even(page, json_at(alone, i));
     }
+    report_ask_samples(page, number_of(root, "samples") > 0);
     page_verdict_end(page);
 }
 
@@ -151,7 +178,7 @@ static void put_alone(struct page *page, const struct json *root)
                                                   { "kW rated", true, false },         { "capital", true, false }, { "running", true, false },
                                                   { "cost", true, false },             { "over the mix", true, false },
                                                   { "a billion examples", true, false }, { "break-even price", true, false },
-                                                  { "low", true, false },              { "high", true, false },    { "given", true, false } };
+                                                  { "break-even low", true, false },   { "break-even high", true, false }, { "price given", true, false } };
     static const char *const keys[] = { "gpus", "nodes", "kw_rated", "capital", "running", "cost_total", "cost_over_mix", "cost_per_billion_examples" };
     static const char *const even_keys[] = { "ratio", "ratio_low", "ratio_high", "given" };
     const struct json *alone = object_of(root, "alone");
@@ -180,7 +207,7 @@ static void put_models(struct page *page, const struct json *root)
 {
     static const struct page_column columns[] = { { "model", false, false },     { "offer", false, false },   { "jobs", true, false },
                                                   { "GPUs a job", true, false }, { "step", true, false },     { "examples/s a job", true, false },
-                                                  { "low", true, false },        { "high", true, false },     { "goodput", true, false },
+                                                  { "examples/s low", true, false }, { "examples/s high", true, false }, { "goodput", true, false },
                                                   { "GPU power", true, false },  { "remark", false, true } };
     const struct json *models = object_of(root, "models");
     page_section(page, "models", "Models");
@@ -273,13 +300,13 @@ static void put_reliability(struct page *page, const struct json *root)
 static void put_memory(struct page *page, const struct json *root)
 {
     static const struct page_column columns[] = { { "model", false, false },  { "offer", false, false },  { "peak", true, false },     { "reserve", true, false },
-                                                  { "capacity", true, false }, { "free", true, false },   { "layers", true, false },   { "that fit", true, false },
-                                                  { "rows", true, false },    { "that fit", true, false }, { "sequence", true, false }, { "that fits", true, false } };
+                                                  { "capacity", true, false }, { "free", true, false },   { "layers", true, false },   { "layers that fit", true, false },
+                                                  { "rows", true, false },    { "rows that fit", true, false }, { "sequence", true, false }, { "sequence that fits", true, false } };
     static const char *const keys[] = { "memory_peak_gib", "memory_reserve_gib", "memory_capacity_gib", "memory_free_gib" };
     static const char *const rooms[] = { "layers_now", "layers", "rows_now", "rows", "sequence_now", "sequence" };
     const struct json *models = object_of(root, "models");
     page_section(page, "memory", "Memory headroom");
-    page_table_begin(page, "memory-table", "GiB of a GPU; then the most of one size that still fits, all else as it is (rows: of every table alike; searched to 128 times)", columns,
+    page_table_begin(page, "memory-table", "GiB of a GPU; then the most of one size that still fits, all else as it is, to a sixteenth (rows: of every table alike; looked for up to 128 times)", columns,
                      12);
     for (size_t m = 0; m < json_count(models); m++) {
         const struct json *offers = object_of(json_at(models, m), "offers");
@@ -295,7 +322,10 @@ static void put_memory(struct page *page, const struct json *root)
                 page_cell_number(page, number_of(offer, keys[k]), 4, 1, "");
             }
             for (size_t k = 0; k < 6; k++) {
-                page_cell_number(page, number_of(object_of(offer, "headroom"), rooms[k]), 4, 1, "");
+                const struct json *room = object_of(offer, "headroom");
+                char more[32];
+                snprintf(more, sizeof more, "%s_more", rooms[k]);
+                page_cell_number(page, number_of(room, rooms[k]), 4, 1, truth(room, more) ? " or more" : "");
             }
             page_row_end(page);
         }

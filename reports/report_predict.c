@@ -78,9 +78,12 @@ static void put_verdict(struct page *page)
     const char *input = string_of(object_of(document_at(page->document, 0), "input"), "verdict");
     if (input[0] != '\0') {
         page_paragraph_begin(page, "soft");
+        page_text(page, "Input: ");
         page_text(page, input);
+        page_text(page, ".");
         page_paragraph_end(page);
     }
+    report_ask_samples(page, object_of(document_at(page->document, 0), "uncertainty") != NULL);
     page_verdict_end(page);
 }
 
@@ -478,12 +481,17 @@ static void put_roofline(struct page *page, const struct report_run *run)
     size_t count = 0, line_count = 0;
     SIM_ASSERT(points != NULL && labels != NULL, "no memory for %d points", POINTS_MAX);
     double least = INFINITY, most = 0;
+    size_t left_out = 0;
     for (size_t d = 0; d < document_count(page->document) && d < DEVICES_MAX; d++) {
         const struct json *kernels = object_of(document_at(page->document, d), "kernels");
-        for (size_t i = 0; kernels != NULL && i < json_count(kernels) && count < POINTS_MAX; i++) {
+        for (size_t i = 0; kernels != NULL && i < json_count(kernels); i++) {
             const struct json *row = json_at(kernels, i);
             double flops = number_of(row, "flops"), bytes = number_of(row, "hbm_bytes"), ms = number_of(row, "ms");
             if (!(flops > 0 && bytes > 0 && ms > 0)) {
+                continue;
+            }
+            if (count == POINTS_MAX) {
+                left_out++;
                 continue;
             }
             snprintf(labels[count], sizeof labels[0], "%s: %s %.100s, %.4g ms a step", string_of(document_at(page->document, d), "device"),
@@ -514,7 +522,12 @@ static void put_roofline(struct page *page, const struct report_run *run)
         page_section(page, "roofline", "Roofline");
         page_paragraph_begin(page, "soft");
         page_text(page, "Each kernel that counts its arithmetic, by its share of the step (size). Above fp32's line only matrix units can be; "
-                        "far below both lines something else holds: see the stacks.");
+                        "far below both lines something else holds: see the stacks. HBM traffic alone counts: what a cache still has moves a point to the right.");
+        if (left_out > 0) {
+            char text[120];
+            snprintf(text, sizeof text, " The first %d are drawn; %zu shorter ones are in the table alone.", POINTS_MAX, left_out);
+            page_text(page, text);
+        }
         page_paragraph_end(page);
         chart_xy(page, "Kernels of this step under the roofs", &axes, lines, line_count, points, count);
     }

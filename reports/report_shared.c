@@ -151,6 +151,32 @@ void report_assumptions(struct page *page)
     fputs("</ul>\n", page->out);
 }
 
+void report_ask_samples(struct page *page, bool has_interval)
+{
+    if (!has_interval) {
+        page_paragraph_begin(page, "soft");
+        page_text(page, "No interval was asked for: --uncertainty 64 gives one.");
+        page_paragraph_end(page);
+    }
+}
+
+void report_samples(struct page *page, const char *of_what)
+{
+    double samples = number_of(document_at(page->document, 0), "samples");
+    page_section(page, "doubt", "How sure this is");
+    page_paragraph_begin(page, NULL);
+    if (samples > 0) {
+        page_number(page, samples, 5, 1, " samples of what nobody measured and of the model's own error: ");
+        page_text(page, of_what);
+        page_text(page, " carry their median and 80% interval. predict --uncertainty ranks the values that drive one.");
+    } else {
+        page_text(page, "No samples were asked for: these are answers at the profiles' own values. With --uncertainty 32, ");
+        page_text(page, of_what);
+        page_text(page, " carry their median and 80% interval.");
+    }
+    page_paragraph_end(page);
+}
+
 static void put_drivers(struct page *page, const struct json *interval, const char *device, const char *what)
 {
     const struct json *drivers = object_of(interval, "drivers");
@@ -190,6 +216,8 @@ void report_doubts(struct page *page, const char *unit)
     page_section(page, "doubt", "How sure this is, and what drives the doubt");
     if (first == NULL) {
         page_paragraph_begin(page, NULL);
+        bool bounded = number_of(document_at(page->document, 0), "time_us_low") < number_of(document_at(page->document, 0), "time_us_high");
+        page_text(page, bounded ? "The interval is of each uncertain number of the node at the ends of its range, one at a time, joined as the root of the squares. " : "");
         page_text(page, "No samples were asked for: these are answers at the profiles' own values. --uncertainty 64 gives every answer its "
                         "median, its 80% interval and the values that drive it.");
         page_paragraph_end(page);

@@ -11,13 +11,17 @@ static const struct {
     const char *key, *title;
 } metrics[] = {
     { "step_ms", "step [ms]" },
+    { "step_ms_low", "step low" },
+    { "step_ms_high", "step high" },
     { "examples_per_s", "examples/s" },
-    { "examples_per_s_per_gpu", "a GPU" },
-    { "examples_per_s_per_watt", "a watt" },
-    { "examples_per_cost", "a unit of cost" },
+    { "examples_per_s_low", "examples/s low" },
+    { "examples_per_s_high", "examples/s high" },
+    { "examples_per_s_per_gpu", "examples/s a GPU" },
+    { "examples_per_s_per_watt", "examples/s a watt" },
+    { "examples_per_cost", "examples a unit of cost" },
     { "memory_gib", "memory [GiB]" },
-    { "capacity_gib", "of [GiB]" },
-    { "exposed_comm_ms", "exposed communication [ms]" },
+    { "capacity_gib", "capacity [GiB]" },
+    { "exposed_comm_ms", "exposed comm. [ms]" },
     { "gpu_busy_ms", "GPU busy [ms]" },
     { "host_ms", "host [ms]" },
     { "board_watts", "board [W]" },
@@ -56,10 +60,44 @@ static void put_record(struct page *page, const struct json *record)
     page_text(page, text);
     page_text(page, ": ");
     page_number(page, number_of(record, "step_ms"), 4, 1, " ms");
+    report_interval(page, number_of(record, "step_ms_low"), number_of(record, "step_ms_high"));
     page_text(page, ", ");
     page_number(page, number_of(record, "examples_per_s"), 4, 1, " examples/s");
+    report_interval(page, number_of(record, "examples_per_s_low"), number_of(record, "examples_per_s_high"));
     page_text(page, ", ");
     page_number(page, number_of(record, "memory_gib"), 4, 1, " GiB");
+}
+
+/* "examples/s" of a metric's title, "memory" of "memory [GiB]". */
+static void put_title(struct page *page, const char *key)
+{
+    char text[64];
+    const char *title = key;
+    for (size_t m = 0; m < METRICS; m++) {
+        title = strcmp(key, metrics[m].key) == 0 ? metrics[m].title : title;
+    }
+    const char *unit = strstr(title, " [");
+    snprintf(text, sizeof text, "%.*s", (int)(unit != NULL ? (size_t)(unit - title) : strlen(title)), title);
+    page_text(page, text);
+}
+
+/* As studies/metrics.h has it of those that an objective may be: throughput is better more, all else less. */
+static bool is_less_better(const char *key)
+{
+    return strncmp(key, "examples_per", 12) != 0;
+}
+
+/* The front's best by one objective; of equals the first. NULL: none has it. */
+static const struct json *best_by(const struct json *front, const char *key)
+{
+    const struct json *best = NULL;
+    for (size_t i = 0; i < json_count(front); i++) {
+        double value = number_of(json_at(front, i), key), most = best != NULL ? number_of(best, key) : NAN;
+        if (truth(json_at(front, i), "pareto") && isfinite(value) && (best == NULL || (is_less_better(key) ? value < most : value > most))) {
+            best = json_at(front, i);
+        }
+    }
+    return best;
 }
 
 static void put_verdict(struct page *page, const struct json *root)
@@ -83,16 +121,21 @@ static void put_verdict(struct page *page, const struct json *root)
         page_text(page, ".");
         page_paragraph_end(page);
     }
-    for (size_t i = 0, shown = 0; i < json_count(front) && shown < 3; i++) {
-        if (truth(json_at(front, i), "pareto")) {
+    const struct json *objectives = object_of(root, "objectives");
+    for (size_t k = 0; objectives != NULL && k < json_count(objectives); k++) {
+        const char *key = json_string(json_at(objectives, k));
+        const struct json *record = best_by(front, key);
+        if (record != NULL) {
             page_paragraph_begin(page, NULL);
-            page_text(page, "On the front: ");
-            put_record(page, json_at(front, i));
+            page_text(page, is_less_better(key) ? "Least " : "Most ");
+            put_title(page, key);
+            page_text(page, ": ");
+            put_record(page, record);
             page_text(page, ".");
             page_paragraph_end(page);
-            shown++;
         }
     }
+    report_ask_samples(page, number_of(root, "samples") > 0);
     page_verdict_end(page);
 }
 
@@ -112,10 +155,12 @@ static void put_plot(struct page *page, const struct json *front)
 {
     static const struct chart_axes axes = { "memory of the fullest GPU [GiB]", "examples/s a GPU", false, false };
     const char *names[DEVICES_MAX];
-    size_t name_count = 0, count = json_count(front);
+    size_t name_count = 0, count = json_count(front), whisker_count = 0;
     struct chart_point *points = calloc(count + 1, sizeof *points);
+    struct chart_line *whiskers = calloc(count + 1, sizeof *whiskers);
+    double(*ends)[4] = calloc(count + 1, sizeof *ends);
     char(*labels)[480] = calloc(count + 1, sizeof *labels), text[400];
-    SIM_ASSERT(points != NULL && labels != NULL, "no memory for %zu points", count);
+    SIM_ASSERT(points != NULL && labels != NULL && whiskers != NULL && ends != NULL, "no memory for %zu points", count);
     for (size_t i = 0; i < count; i++) {
         const struct json *record = json_at(front, i);
         settings_text(record, text, sizeof text);
@@ -123,13 +168,21 @@ static void put_plot(struct page *page, const struct json *front)
         bool on = truth(record, "pareto");
         points[i] = (struct chart_point){ number_of(record, "memory_gib"), number_of(record, "examples_per_s_per_gpu"), on ? 7 : 4,
                                           colour_of(names, &name_count, string_of(record, "device")), !on, labels[i] };
+        double low = number_of(record, "examples_per_s_per_gpu_low"), high = number_of(record, "examples_per_s_per_gpu_high");
+        if (isfinite(low) && isfinite(high)) {
+            memcpy(ends[i], (const double[]){ points[i].x, points[i].x, low, high }, sizeof ends[i]);
+            whiskers[whisker_count++] = (struct chart_line){ NULL, ends[i], ends[i] + 2, 2, points[i].colour, 0, false };
+        }
     }
     page_section(page, "front", "The front");
     page_paragraph_begin(page, "soft");
     page_text(page, "Full: no point of any device is better in every objective. Ring: on its own device's front alone.");
+    page_text(page, whisker_count > 0 ? " Upright lines: 80% of the samples." : "");
     page_paragraph_end(page);
     chart_legend(page, names, name_count);
-    chart_xy(page, "Throughput against memory", &axes, NULL, 0, points, count);
+    chart_xy(page, "Throughput against memory", &axes, whiskers, whisker_count, points, count);
+    free(whiskers);
+    free(ends);
     free(points);
     free(labels);
 }
@@ -190,6 +243,7 @@ void report_sweep(struct page *page, const struct report_run *run)
     put_plot(page, front);
     put_table(page, front);
     put_reasons(page, object_of(root, "reasons"));
+    report_samples(page, "points of the fronts");
     report_assumptions(page);
     page_end(page, run);
 }

@@ -353,6 +353,12 @@ enum sim_status reckon_predict_doubts(struct reckon *reckon, struct reckon_devic
 enum sim_status reckon_kernel_doubts(struct reckon *reckon, struct reckon_device *const *devices, size_t device_count,
                                      const struct reckon_kernel_request *request, uint32_t samples,
                                      struct reckon_doubts **out, struct sim_error *error);
+/* Of one point on one device: its samples go with those of any other point on that device, sample by sample, so that two of them
+ * can be compared. sample_work as reckon_predict_request's. Errors: as reckon_point; SIM_BAD_ARGUMENT for fewer than 8 samples;
+ * SIM_DOES_NOT_FIT and SIM_UNSUPPORTED for a point that has no time. */
+enum sim_status reckon_point_doubts(struct reckon *reckon, struct reckon_device *device, const struct reckon_source *input,
+                                    const struct reckon_point_request *request, uint32_t samples, double sample_work,
+                                    struct reckon_doubts **out, struct sim_error *error);
 void reckon_doubts_free(struct reckon_doubts *doubts); /* NULL is allowed */
 struct json *reckon_interval_json(const struct reckon_interval *interval);
 

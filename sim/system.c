@@ -88,6 +88,7 @@ enum sim_status reckon_device_open(const struct reckon *reckon, const char *name
     if (device == NULL) {
         return sim_fail(error, SIM_NO_MEMORY, "no memory for device %s", name);
     }
+    device->node_named = node_name != NULL;
     enum sim_status status = device_read(name, node_name, device, error);
     if (status != SIM_OK) {
         reckon_device_close(device);

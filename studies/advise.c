@@ -16,6 +16,7 @@
 #define DOUBT_KERNEL 0.09
 #define DOUBT_COLLECTIVE 0.15
 #define DOUBT_STEP 0.05
+#define SAMPLE_WORK 2.5e8 /* line requests and wave operations of all samples of all changes */
 
 struct advice_record {
     uint32_t index, status;
@@ -27,7 +28,7 @@ struct advice_record {
 
 struct advising {
     struct reckon *reckon;
-    const struct reckon_device *device;
+    struct reckon_device *device;
     const struct advise_request *request;
     struct advice_list list;
     const struct reckon_prediction *base;
@@ -79,6 +80,17 @@ static enum sim_status try_changes(const struct advising *advising, const char *
     SIM_ASSERT(advising->request->setting_count + change_count < SETTINGS_MAX, "too many settings");
     request.setting_count = change_settings(advising->request, changes, change_count, settings, fixes, sizeof fixes);
     return reckon_point(advising->reckon, advising->device, advising->request->source, &request, out, error);
+}
+
+static enum sim_status sample_changes(const struct advising *advising, const char *const *changes, size_t change_count, double work,
+                                      struct reckon_doubts **out, struct sim_error *error)
+{
+    const char *settings[SETTINGS_MAX * 2];
+    char fixes[1024];
+    struct reckon_point_request request = { .settings = settings };
+    request.setting_count = change_settings(advising->request, changes, change_count, settings, fixes, sizeof fixes);
+    return reckon_point_doubts(advising->reckon, advising->device, advising->request->source, &request, advising->request->samples,
+                               work, out, error);
 }
 
 /* What the program itself says of the change: memory it takes, or why it is left out. */
@@ -273,6 +285,85 @@ static enum sim_status combine(struct advising *advising, struct advise_result *
     return SIM_OK;
 }
 
+/* ---- samples: the step before and after a change at the same sets of values, so that what is unknown in both alike cancels.
+ * What is left is joined to the model's own error on the change, which is independent of it. */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The two ends of a gain: apart by the samples' spread of before over after and by what the model's error gave, as logarithms of
+ * independent errors add. `gain` becomes the median. */
+static void widen(const struct reckon_interval *before, const struct reckon_interval *after, uint32_t samples, double *gain, double *low,
+                  double *high)
+{
+    double *ratios = malloc(samples * sizeof *ratios), nominal = before->nominal / after->nominal;
+    SIM_ASSERT(ratios != NULL, "no memory for %u samples", samples);
+    for (uint32_t s = 0; s < samples; s++) {
+        ratios[s] = before->samples[s] / after->samples[s] / nominal;
+    }
+    qsort(ratios, samples, sizeof *ratios, by_value);
+    double median = 0.5 * (ratios[(samples - 1) / 2] + ratios[samples / 2]);
+    double down = log(median / ratios[samples / 10]), up = log(ratios[samples - 1 - samples / 10] / median);
+    double own_down = log((1 + *gain) / (1 + *low)), own_up = log((1 + *high) / (1 + *gain)), middle = (1 + *gain) * median;
+    *gain = middle - 1;
+    *low = middle * exp(-hypot(down, own_down)) - 1;
+    *high = middle * exp(hypot(up, own_up)) - 1;
+    free(ratios);
+}
+
+static void take_step(const struct reckon_interval *time, double *step_ms, double *low, double *high)
+{
+    *step_ms = time->median;
+    *low = time->low;
+    *high = time->high;
+}
+
+static enum sim_status sample_all(struct advising *advising, struct advise_result *result, struct sim_error *error)
+{
+    struct reckon_doubts *before = NULL, *after = NULL;
+    const char *changes[ADVICE_COMBINED_MAX];
+    size_t wanted = result->combined_count > 1 ? 2 : 1;
+    for (size_t i = 0; i < result->count; i++) {
+        wanted += result->advice[i].priced && result->advice[i].gain >= ADVICE_WORTH;
+    }
+    double work = SAMPLE_WORK / (double)wanted;
+    enum sim_status status = sample_changes(advising, NULL, 0, work, &before, error);
+    for (size_t i = 0; status == SIM_OK && i < result->count; i++) {
+        struct advice *advice = &result->advice[i];
+        const char *change = advice->change;
+        if (!advice->priced || advice->gain < ADVICE_WORTH) {
+            continue;
+        }
+        status = sample_changes(advising, &change, 1, work, &after, error);
+        if (status == SIM_OK) {
+            take_step(&after->time[0], &advice->step_ms, &advice->step_ms_low, &advice->step_ms_high);
+            widen(&before->time[0], &after->time[0], result->samples, &advice->gain, &advice->gain_low, &advice->gain_high);
+        }
+        reckon_doubts_free(after);
+    }
+    for (size_t i = 0; i < result->combined_count; i++) {
+        changes[i] = result->advice[result->combined[i]].change;
+    }
+    if (status == SIM_OK && result->combined_count > 0) {
+        status = sample_changes(advising, changes, result->combined_count, work, &after, error);
+        if (status == SIM_OK) {
+            take_step(&after->time[0], &result->combined_step_ms, &result->combined_step_ms_low, &result->combined_step_ms_high);
+            widen(&before->time[0], &after->time[0], result->samples, &result->combined_gain, &result->combined_gain_low,
+                  &result->combined_gain_high);
+            reckon_doubts_free(after);
+        }
+    }
+    if (status == SIM_OK) {
+        result->examples_per_s *= result->step_ms / before->time[0].median;
+        take_step(&before->time[0], &result->step_ms, &result->step_ms_low, &result->step_ms_high);
+    }
+    reckon_doubts_free(before);
+    return status;
+}
+
 /* ---- all of it */
 
 static enum sim_status price_candidates(struct advising *advising, struct sim_error *error)
@@ -310,7 +401,7 @@ static enum sim_status price_base(struct advising *advising, struct reckon_predi
     return status;
 }
 
-enum sim_status advise_run(struct reckon *reckon, const struct reckon_device *device, const struct advise_request *request,
+enum sim_status advise_run(struct reckon *reckon, struct reckon_device *device, const struct advise_request *request,
                            struct advise_result **out, struct sim_error *error)
 {
     struct advising advising = { .reckon = reckon, .device = device, .request = request };
@@ -325,6 +416,8 @@ enum sim_status advise_run(struct reckon *reckon, const struct reckon_device *de
         snprintf(result->device, sizeof result->device, "%s", base->device);
         snprintf(result->source, sizeof result->source, "%s", base->source);
         result->step_ms = base->step_ms;
+        result->samples = request->samples;
+        result->step_ms_low = result->step_ms_high = result->combined_step_ms_low = result->combined_step_ms_high = NAN;
         result->examples_per_s = base->examples_per_s;
         result->host_ms = base->host_ms;
         result->gpu_busy_ms = base->gpu_busy_ms;
@@ -336,6 +429,9 @@ enum sim_status advise_run(struct reckon *reckon, const struct reckon_device *de
         result->advice = advising.list.advice;
         result->count = advising.list.count;
         status = combine(&advising, result, error);
+        if (status == SIM_OK && request->samples > 0) {
+            status = sample_all(&advising, result, error);
+        }
         struct reckon_memo_counts counts = reckon_memo(reckon);
         result->asked = advising.asked + counts.asked;
         result->found = advising.found + counts.found;

@@ -96,7 +96,7 @@ static struct advice *add(struct advice_list *list, enum advice_kind kind)
     struct advice *advice = &list->advice[list->count++];
     memset(advice, 0, sizeof *advice);
     advice->kind = kind;
-    advice->step_ms = advice->gain = advice->gain_low = advice->gain_high = advice->memory_gib_change = NAN;
+    advice->step_ms = advice->step_ms_low = advice->step_ms_high = advice->gain = advice->gain_low = advice->gain_high = advice->memory_gib_change = NAN;
     return advice;
 }
 

@@ -143,7 +143,7 @@ static enum sim_status predict_all(struct reckon *reckon, struct procurement *pl
     return status;
 }
 
-/* ---- memory headroom: the most of one size that still fits, all else as it is */
+/* ---- memory headroom: the most of one size that still fits, all else as it is, to a sixteenth of its power of two above now */
 
 static bool fits_with(const struct procurement *plan, size_t m, size_t o, uint32_t gpus, const char *key, double value)
 {
@@ -160,7 +160,7 @@ static bool fits_with(const struct procurement *plan, size_t m, size_t o, uint32
     return reckon_model_memory(plan->offers[o].open, &request, &fits, &peak, &reserve, NULL) == SIM_OK && fits;
 }
 
-static double most_that_fits(const struct procurement *plan, size_t m, size_t o, uint32_t gpus, const char *key, double now)
+static double most_that_fits(const struct procurement *plan, size_t m, size_t o, uint32_t gpus, const char *key, double now, bool *more)
 {
     double fits = now, not = now;
     if (!(now > 0) || !fits_with(plan, m, o, gpus, key, now)) {
@@ -173,6 +173,7 @@ static double most_that_fits(const struct procurement *plan, size_t m, size_t o,
         }
         fits = not;
     }
+    *more = fits == not;
     for (int i = 0; i < HEADROOM_HALVINGS && not > fits; i++) {
         double middle = floor((fits + not) / 2);
         if (middle <= fits) {
@@ -222,12 +223,13 @@ static void find_headroom(struct procurement *plan)
         sizes_now(&plan->models[m], &layers, &rows, &sequence);
         for (size_t o = 0; o < plan->offer_count; o++) {
             struct procurement_headroom *room = &plan->headroom[m][o];
-            *room = (struct procurement_headroom){ NAN, layers, NAN, rows, NAN, sequence };
-            if (plan->mix.jobs[m][o] > 0) {
+            *room = (struct procurement_headroom){ .layers = NAN, .layers_now = layers, .rows = NAN, .rows_now = rows, .sequence = NAN,
+                                                   .sequence_now = sequence };
+            if (plan->chosen[m][o] != SIZE_MAX) {
                 uint32_t gpus = plan->jobs[m][o][plan->chosen[m][o]].gpus;
-                room->layers = most_that_fits(plan, m, o, gpus, "layers", layers);
-                room->rows = most_that_fits(plan, m, o, gpus, "rows", rows);
-                room->sequence = most_that_fits(plan, m, o, gpus, "sequence", sequence);
+                room->layers = most_that_fits(plan, m, o, gpus, "layers", layers, &room->layers_more);
+                room->rows = most_that_fits(plan, m, o, gpus, "rows", rows, &room->rows_more);
+                room->sequence = most_that_fits(plan, m, o, gpus, "sequence", sequence, &room->sequence_more);
             }
         }
     }
@@ -261,11 +263,12 @@ static enum sim_status refuse_model(const struct procurement *plan, size_t m, st
 
 static enum sim_status refuse_mix(const struct procurement *plan, struct sim_error *error)
 {
-    static const struct {
+    const struct {
         enum procurement_goal goal;
         const char *key, *unit;
-    } goals[] = { { PLAN_GOAL_KW, "kw_max", "kW" }, { PLAN_GOAL_RACKS, "racks_max", "racks" }, { PLAN_GOAL_CAPITAL, "capital_max", "" },
+    } goals[] = { { PLAN_GOAL_KW, "kw_max", "kW" }, { PLAN_GOAL_RACKS, "racks_max", "racks" }, { PLAN_GOAL_CAPITAL, "capital_max", plan->currency },
                   { PLAN_GOAL_NODES, "nodes_max", "nodes" } };
+    char together[64] = "";
     const double limits[] = { plan->limits.kw, plan->limits.racks, plan->limits.capital, plan->limits.nodes };
     struct procurement_mix *mix = calloc(1, sizeof *mix);
     SIM_ASSERT(mix != NULL, "no memory for a mix");
@@ -273,6 +276,8 @@ static enum sim_status refuse_mix(const struct procurement *plan, struct sim_err
         if (!isfinite(limits[g])) {
             continue;
         }
+        size_t used = strlen(together);
+        snprintf(together + used, sizeof together - used, "%s%s", used > 0 ? ", " : "", goals[g].key);
         procurement_search(plan, -1, NULL, goals[g].goal, mix);
         double least = procurement_goal_of(mix, goals[g].goal);
         if (mix->found && least > limits[g]) {
@@ -285,8 +290,8 @@ static enum sim_status refuse_mix(const struct procurement *plan, struct sim_err
     bool by_offers = !mix->found;
     free(mix);
     return sim_fail(error, SIM_UNSUPPORTED, by_offers ? "%s: offers' nodes_max together are too few for the demand"
-                                                      : "%s: constraints: each can be met alone, but no mix of the offers meets them together",
-                    plan->path);
+                                                      : "%s: constraints %s: each can be met alone, but no mix of the offers meets them together",
+                    plan->path, together);
 }
 
 /* ---- the cost's interval, and the sensitivity: the plan anew in each sample, and at each assumption's ends */

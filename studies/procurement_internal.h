@@ -62,6 +62,7 @@ struct procurement_mix {
 
 struct procurement_headroom { /* the most that still fits; NAN: not of this model */
     double layers, layers_now, rows, rows_now, sequence, sequence_now;
+    bool layers_more, rows_more, sequence_more; /* that was as far as was looked: more may fit */
 };
 
 struct procurement_swing {

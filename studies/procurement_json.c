@@ -92,6 +92,9 @@ static struct json *headroom_json(const struct procurement_headroom *room)
     set(object, "rows", room->rows);
     set(object, "sequence_now", room->sequence_now);
     set(object, "sequence", room->sequence);
+    json_set_bool(object, "layers_more", room->layers_more);
+    json_set_bool(object, "rows_more", room->rows_more);
+    json_set_bool(object, "sequence_more", room->sequence_more);
     return object;
 }
 
@@ -125,9 +128,7 @@ static struct json *candidate_json(const struct procurement *plan, size_t m, siz
     }
     json_set_bool(object, "possible", true);
     set_job(object, &plan->jobs[m][o][c]);
-    if (plan->mix.jobs[m][o] > 0) {
-        json_set(object, "headroom", headroom_json(&plan->headroom[m][o]));
-    }
+    json_set(object, "headroom", headroom_json(&plan->headroom[m][o]));
     return object;
 }
 

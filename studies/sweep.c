@@ -14,6 +14,7 @@
 
 #define SHARED_PRICES 131072
 #define IDENTITY_CAPACITY 256
+#define SAMPLE_WORK 2.5e8 /* line requests and wave operations of all samples of all points of the fronts */
 
 struct open_device {
     const char *device, *node; /* texts of the study; node NULL: the device's own */
@@ -64,20 +65,31 @@ static void set_reason(struct study_record *record, enum sim_status status, cons
     snprintf(record->reason, sizeof record->reason, "%.*s", (int)sizeof record->reason - 1, text);
 }
 
-static void price_point(const struct sweep_bench *bench, const struct study_point *point, struct study_record *record)
-{
+/* A point as it is asked for. */
+struct asked_point {
     char texts[STUDY_SETTINGS_MAX][320];
     const char *settings[STUDY_SETTINGS_MAX];
+    struct reckon_point_request request;
+};
+
+static void ask_point(const struct study *study, const struct study_point *point, struct asked_point *asked)
+{
+    for (size_t i = 0; i < point->setting_count; i++) {
+        study_setting(study, point, i, asked->texts[i], sizeof asked->texts[i]);
+        asked->settings[i] = asked->texts[i];
+    }
+    asked->request = (struct reckon_point_request){ .settings = asked->settings,
+                                                    .setting_count = point->setting_count,
+                                                    .window_requests = study->window_requests };
+}
+
+static void price_point(const struct sweep_bench *bench, const struct study_point *point, struct study_record *record)
+{
+    struct asked_point asked;
     struct reckon_prediction *prediction = NULL;
     struct sim_error error = { 0 };
-    for (size_t i = 0; i < point->setting_count; i++) {
-        study_setting(bench->study, point, i, texts[i], sizeof texts[i]);
-        settings[i] = texts[i];
-    }
-    struct reckon_point_request request = { .settings = settings,
-                                            .setting_count = point->setting_count,
-                                            .window_requests = bench->study->window_requests };
-    enum sim_status status = reckon_point(bench->reckon, device_of(bench, point), bench->input, &request, &prediction, &error);
+    ask_point(bench->study, point, &asked);
+    enum sim_status status = reckon_point(bench->reckon, device_of(bench, point), bench->input, &asked.request, &prediction, &error);
     if (status != SIM_OK) {
         set_reason(record, status, error.text);
         return;
@@ -418,6 +430,38 @@ static void collect(struct sweep_bench *bench, size_t before, struct sweep_resul
     }
 }
 
+/* The fronts' points and a search's best, one after the other, each with all workers. */
+static enum sim_status sample_fronts(struct sweep_bench *bench, struct sweep_result *result, struct sim_error *error)
+{
+    enum sim_status status = SIM_OK;
+    size_t wanted = 0;
+    result->step_ms = malloc((result->record_count + 1) * sizeof *result->step_ms);
+    SIM_ASSERT(result->step_ms != NULL, "no memory for %zu intervals", result->record_count);
+    for (size_t r = 0; r < result->record_count; r++) {
+        wanted += result->front[r] || result->device_front[r] || r == result->best;
+    }
+    reckon_set_jobs(bench->reckon, bench->options->session.jobs);
+    for (size_t r = 0; status == SIM_OK && r < result->record_count; r++) {
+        struct study_point point;
+        struct asked_point asked;
+        struct reckon_doubts *doubts = NULL;
+        result->step_ms[r] = (struct sweep_interval){ NAN, NAN, NAN };
+        if (!result->front[r] && !result->device_front[r] && r != result->best) {
+            continue;
+        }
+        study_point_at(bench->study, result->records[r].point, &point);
+        ask_point(bench->study, &point, &asked);
+        status = reckon_point_doubts(bench->reckon, device_of(bench, &point), bench->input, &asked.request, bench->options->samples,
+                                     SAMPLE_WORK / (double)wanted, &doubts, error);
+        if (status == SIM_OK) {
+            result->step_ms[r] = (struct sweep_interval){ doubts->time[0].median, doubts->time[0].low, doubts->time[0].high };
+        }
+        reckon_doubts_free(doubts);
+        tell(bench);
+    }
+    return status;
+}
+
 /* Fronts by point number, as the store has them. */
 static enum sim_status finish(struct sweep_bench *bench, const struct sweep_result *result, struct sim_error *error)
 {
@@ -454,6 +498,9 @@ static enum sim_status lead(struct sweep_bench *bench, struct sweep_result *resu
         if (!store_is_finished(bench->store) || bench->now > 0) {
             status = finish(bench, result, error);
         }
+        if (status == SIM_OK && bench->options->samples > 0) {
+            status = sample_fronts(bench, result, error);
+        }
     }
     return status;
 }
@@ -478,5 +525,6 @@ void sweep_result_finish(struct sweep_result *result)
     free(result->records);
     free(result->front);
     free(result->device_front);
+    free(result->step_ms);
     *result = (struct sweep_result){ 0 };
 }

@@ -13,8 +13,14 @@ struct sweep_options {
     struct reckon_options session; /* jobs: workers; under mpirun each rank is one */
     const char *program;           /* version and commit */
     const char *database;
+    uint32_t samples; /* of every point of a front, for its interval; 0: none. Not kept in the store */
     void (*progress)(void *context, const struct sweep_progress *progress); /* NULL: silent */
     void *progress_context;
+};
+
+/* Of a record's step: 10% and 90% of the samples; NAN where none were asked for, or off the fronts. */
+struct sweep_interval {
+    double median, low, high;
 };
 
 struct sweep_result {
@@ -27,6 +33,7 @@ struct sweep_result {
     size_t record_count;    /* tried, by number */
     struct study_record *records;
     bool *front, *device_front; /* [record_count] */
+    struct sweep_interval *step_ms; /* [record_count]; NULL: no samples were asked for */
     size_t best;            /* index of a search's best record; SIZE_MAX: no feasible one, or no search */
 };
 

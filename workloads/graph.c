@@ -15,6 +15,7 @@ struct graph *graph_create(const char *source)
     struct graph *graph = calloc(1, sizeof *graph);
     SIM_ASSERT(graph != NULL, "out of memory");
     graph->arena = arena_create();
+    graph->reserve_gib = graph->reserve_share = -1;
     snprintf(graph->source, sizeof graph->source, "%s", source);
     return graph;
 }

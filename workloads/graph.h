@@ -123,6 +123,8 @@ struct graph {
     size_t allocation_count;  /* 0: not known */
     struct graph_allocation *allocations;
     double batch;             /* examples per rank and step; 0: not known */
+    double reserve_gib;       /* of a GPU that the description keeps free, in place of what the program assumes; below 0: not said */
+    double reserve_share;     /* the same as a share of the device's memory; below 0: not said */
     bool ideal_issue;         /* the input states work and dependencies alone (Chakra): nothing between nodes is known, so they
                                  are issued at no cost and follow each other without a gap */
     double host_memory_bytes; /* of a rank's tables that live in host memory */

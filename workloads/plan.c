@@ -138,6 +138,16 @@ double plan_load(const struct plan *plan, const struct plan_table *tables, uint3
 
 /* ---- plans of one kind ----------------------------------------------------------------------------------------- */
 
+/* The most parts, up to one a GPU, of at least COLUMNS_MIN columns that are alike and whole groups. */
+static uint32_t column_parts(const struct plan_table *table, uint32_t gpus)
+{
+    uint32_t parts = (uint32_t)fmax(1, fmin(gpus, floor(table->dim / COLUMNS_MIN)));
+    while (parts > 1 && fmod(table->dim, parts * PLAN_COLUMNS_GRAIN) != 0) {
+        parts--;
+    }
+    return parts;
+}
+
 enum sim_status plan_uniform(enum plan_sharding sharding, const struct plan_table *tables, size_t count, uint32_t gpus,
                              uint32_t per_node, struct plan **out, struct sim_error *error)
 {
@@ -149,7 +159,7 @@ enum sim_status plan_uniform(enum plan_sharding sharding, const struct plan_tabl
         if (sharding == PLAN_TABLE_WISE || sharding == PLAN_HOST) {
             add_rank(entry, t % gpus);
         } else if (sharding == PLAN_COLUMN_WISE) {
-            uint32_t parts = (uint32_t)fmax(1, fmin(gpus, floor(tables[t].dim / COLUMNS_MIN)));
+            uint32_t parts = column_parts(&tables[t], gpus);
             for (uint32_t i = 0; i < parts; i++) {
                 add_rank(entry, (t * parts + i) % gpus);
             }
@@ -298,21 +308,24 @@ enum sim_status plan_propose(const struct plan_table *tables, size_t count, uint
 {
     struct candidate *candidates = calloc(count + 1, sizeof *candidates);
     struct proposal p = { .tables = tables, .capacity = bytes_per_gpu };
-    double bytes = 0, load = 0;
+    double bytes = 0, load = 0, largest_bytes = 0;
+    const char *largest = "";
     SIM_ASSERT(candidates != NULL, "no memory for a plan");
     *out = NULL;
     for (uint32_t t = 0; t < count; t++) {
         double table_bytes = tables[t].rows * (tables[t].row_bytes + tables[t].state_bytes);
         candidates[t] = (struct candidate){ t, table_bytes, load_of(&tables[t], 1) };
+        largest = table_bytes > largest_bytes ? tables[t].name : largest;
+        largest_bytes = fmax(largest_bytes, table_bytes);
         bytes += table_bytes;
         load += candidates[t].load;
     }
     if (bytes > bytes_per_gpu * gpus) {
         free(candidates);
         return sim_fail(error, SIM_DOES_NOT_FIT,
-                        "tables take %.1f GiB, %u GPUs have %.1f GiB for them: %.1f GiB too much; %.0f GPUs would do",
-                        bytes / GIB, gpus, bytes_per_gpu * gpus / GIB, (bytes - bytes_per_gpu * gpus) / GIB,
-                        ceil(bytes / bytes_per_gpu));
+                        "tables take %.1f GiB (the largest, %s, %.1f), %u GPU%s ha%s %.1f GiB for them: %.1f GiB too much; %.0f GPUs would do",
+                        bytes / GIB, largest, largest_bytes / GIB, gpus, gpus == 1 ? "" : "s", gpus == 1 ? "s" : "ve",
+                        bytes_per_gpu * gpus / GIB, (bytes - bytes_per_gpu * gpus) / GIB, ceil(bytes / bytes_per_gpu));
     }
     p.plan = plan_create(count, gpus, per_node);
     p.held = calloc(gpus, sizeof *p.held);
@@ -332,6 +345,7 @@ enum sim_status plan_propose(const struct plan_table *tables, size_t count, uint
     for (uint32_t g = 0; g < gpus; g++) {
         most = fmax(most, p.load[g]);
     }
+    p.plan->proposed = true;
     snprintf(p.plan->how, sizeof p.plan->how, "proposed: %.1f GiB of tables, most lookups on a GPU %.2f times the mean",
              bytes / GIB, gpus > 1 ? most / p.mean_load : 1);
     free(candidates);
@@ -359,7 +373,15 @@ void plan_explain(const struct plan *plan, const struct plan_table *tables, uint
     for (uint32_t i = 0; i < entry->rank_count && i < 8 && used > 0 && (size_t)used + 48 < capacity; i++) {
         used += snprintf(text + used, capacity - (size_t)used, "%s%u", i == 0 ? " on " : ",", entry->ranks[i]);
     }
+    double members = entry->ranks != NULL ? entry->rank_count : plan->group;
+    bool by_rows = entry->sharding == PLAN_ROW_WISE || entry->sharding == PLAN_TABLE_ROW_WISE;
     if (used > 0 && (size_t)used < capacity) {
-        snprintf(text + used, capacity - (size_t)used, ": %s", why[entry->sharding]);
+        used += snprintf(text + used, capacity - (size_t)used, ": %s", plan->proposed ? why[entry->sharding] : "as asked for");
+    }
+    if (entry->sharding == PLAN_COLUMN_WISE && members == 1 && used > 0 && (size_t)used < capacity) {
+        used += snprintf(text + used, capacity - (size_t)used, "; one shard: %g columns make no two of %g or more", of->dim, COLUMNS_MIN);
+    }
+    if (by_rows && of->rows < members && used > 0 && (size_t)used < capacity) { /* blocks of one row: the last GPUs have none */
+        snprintf(text + used, capacity - (size_t)used, "; %g of %g GPUs hold none of its %g rows", members - of->rows, members, of->rows);
     }
 }

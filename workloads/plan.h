@@ -38,6 +38,7 @@ struct plan {
     uint32_t per_node;
     size_t table_count;
     struct plan_entry *entries;
+    bool proposed; /* by plan_propose, which has a reason for each table */
     char how[160]; /* "from FILE", "proposed: ..." */
 };
 
@@ -51,7 +52,10 @@ struct plan_shard {
     double cache_share;    /* 1: all of it is on the GPU */
 };
 
-/* Every table on one kind, ranks in turn. SIM_BAD_ARGUMENT: kinds that cannot be alone. */
+/* Columns that a shard may have: whole groups of four, which is what the lookups of the libraries take (16 B of fp32). */
+#define PLAN_COLUMNS_GRAIN 4
+
+/* Every table on one kind, ranks in turn. */
 enum sim_status plan_uniform(enum plan_sharding sharding, const struct plan_table *tables, size_t count, uint32_t gpus,
                              uint32_t per_node, struct plan **out, struct sim_error *error);
 

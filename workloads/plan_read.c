@@ -87,6 +87,11 @@ static enum sim_status read_entry(struct reading *r, const struct json *at, cons
         return sim_fail(r->error, SIM_BAD_FILE, "%s:%u: table %s is %s and needs 'ranks'", r->path, json_line(at), name,
                         sharding);
     }
+    double columns = entry->rank_count > 0 ? r->tables[table].dim / entry->rank_count : 0;
+    if (entry->sharding == PLAN_COLUMN_WISE && (entry->rank_count > r->tables[table].dim || fmod(columns, PLAN_COLUMNS_GRAIN) != 0)) {
+        return sim_fail(r->error, SIM_BAD_FILE, "%s:%u: table %s has %g columns, which %u ranks cannot share in groups of %d", r->path,
+                        json_line(at), name, r->tables[table].dim, entry->rank_count, PLAN_COLUMNS_GRAIN);
+    }
     if (entry->sharding == PLAN_TABLE_WISE && entry->rank_count > 1) {
         return sim_fail(r->error, SIM_BAD_FILE, "%s:%u: table %s is table_wise on %u ranks, must be one", r->path,
                         json_line(at), name, entry->rank_count);

@@ -6,7 +6,7 @@ commands=$("$reckon" --help | awk '/^  [a-z]/ && $1 != "reckon" { print $1 }')
 roff() { # text as it stands: backslashes, and dots and quotes that begin a line
     sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^\([.']\)/\\\\\&\1/"
 }
-version=$("$reckon" --version | awk '{ print $2 }')
+version=$("$reckon" --version | awk 'NR == 1 { print $2 }')
 cat <<EOF
 .TH RECKON 1 "" "reckon $version" "User commands"
 .SH NAME

@@ -100,7 +100,7 @@ $(".lanes").forEach(lanes => {
   lanes.before(tools);
 });
 
-/* Zoomable series: drag to zoom, double click for all. */
+/* Zoomable series: drag to zoom, double click for all; buttons do both for a keyboard. */
 $(".plot").forEach(div => {
   const d = JSON.parse(document.getElementById(div.dataset.of).textContent);
   const color = n => getComputedStyle(root).getPropertyValue(n).trim();
@@ -115,6 +115,19 @@ $(".plot").forEach(div => {
       series: [{ label: d.x }].concat(d.names.map((n, i) => ({ label: n, stroke: color("--c" + (d.colors ? d.colors[i] : i) % 11), width: 2, dash: d.dashes && d.dashes[i] ? [8, 4] : undefined, points: { show: d.points ? true : undefined } }))),
     }, [d.values[0]].concat(d.values.slice(1)), div);
   };
+  const move = (shift, times) => {
+    if (!plot) return;
+    const all = plot.data[0], whole = d.logx ? [Math.log(all[0]), Math.log(all[all.length - 1])] : [all[0], all[all.length - 1]];
+    let [a, b] = [plot.scales.x.min, plot.scales.x.max].map(v => d.logx ? Math.log(v) : v);
+    const half = Math.min((b - a) / 2 * times, (whole[1] - whole[0]) / 2), mid = Math.min(Math.max((a + b) / 2 + shift * (b - a), whole[0] + half), whole[1] - half);
+    [a, b] = [mid - half, mid + half].map(v => d.logx ? Math.exp(v) : v);
+    plot.setScale("x", { min: a, max: b });
+  };
+  const tools = document.createElement("div"); tools.className = "tools";
+  for (const [t, l, s, z] of [["\u2212", "Zoom out", 0, 2], ["+", "Zoom in", 0, .5], ["\u2190", "Earlier", -.25, 1], ["\u2192", "Later", .25, 1], ["1:1", "All of it", 0, Infinity]]) {
+    const b = document.createElement("button"); b.textContent = t; b.setAttribute("aria-label", l + ", " + d.y); b.onclick = () => move(s, z); tools.append(b);
+  }
+  div.before(tools);
   let last = 0; /* made when it is first seen: most stand in closed details */
   themed.push(() => { if (plot) make(); });
   new ResizeObserver(() => {
@@ -123,5 +136,7 @@ $(".plot").forEach(div => {
     requestAnimationFrame(() => { if (plot) plot.setSize({ width: Math.max(260, last), height: 320 }); else make(); });
   }).observe(div);
 });
+/* On paper nothing opens: what is folded away is printed, but for the profiles and what is drawn on a canvas. */
+addEventListener("beforeprint", () => $("details").forEach(d => { if (!d.querySelector(".plot, [id^=profile]")) d.open = true; }));
 root.dataset.ready = Math.round(performance.now()); /* ms from the request to here; tests read it */
 })();

@@ -171,7 +171,7 @@ static bool takes(const struct cli_common *common, int key, const char **why)
     switch (key) {
     case 'd': *why = common->names_devices; return *why == NULL;
     case OPTION_HTML: *why = "this command's answers have no page"; return common->has_html;
-    case OPTION_UNCERTAINTY: *why = "this command's answers have no intervals (predict, kernel, atomics, gemm, collective, validate and plan have)"; return common->has_intervals;
+    case OPTION_UNCERTAINTY: *why = "this command's answers have no intervals (predict, kernel, atomics, gemm, collective, sweep, advise, validate and plan have)"; return common->has_intervals;
     case OPTION_JOBS:
     case OPTION_SEED:
     case OPTION_ENGINE:

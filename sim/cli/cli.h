@@ -54,6 +54,10 @@ void cli_common_finish(struct cli_common *common);
 /* One line on standard error, "reckon COMMAND: ...". Returns / exits with the exit code of the status. */
 int cli_fail(const struct cli_common *common, const struct sim_error *error);
 void cli_print_version(void); /* code and profile set */
+/* One line below an answer: version, commit, and a hash of each device's values. */
+void cli_print_origin(struct reckon_device *const *devices, size_t count);
+/* One line: whether calib/data holds measured rows of the suite on the device. */
+void cli_print_calibration(const char *device, const char *suite);
 _Noreturn void cli_usage_error(const struct cli_common *common, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

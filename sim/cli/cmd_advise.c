@@ -14,7 +14,8 @@ static const char doc[] =
     "example that it saves, with what it costs; those not worth it are listed too, and the best together, since gains do not add. "
     "INPUT is a recorded step (all its ranks) or a model description, as predict takes it.\v"
     "Examples:\n  reckon advise dlrm.kineto.json.gz --device mi350x --set hot_share=0.5\n"
-    "  reckon advise workloads/models/mlperf_dlrm_v2.json --device b200";
+    "  reckon advise workloads/models/mlperf_dlrm_v2.json --device b200\n"
+    "  reckon advise tests/fixtures/models/tiny.json --device h200 \\\n    --uncertainty 32 --html advice.html";
 
 static const struct argp_option options[] = {
     { "node", OPTION_NODE, "N", 0, "node profile (default: the one the device names)", 1 },
@@ -106,6 +107,9 @@ static void print_text(const struct advise_result *result)
 {
     size_t worth = 0;
     printf("%s on %s: %.3f ms", result->source, result->device, result->step_ms);
+    if (result->samples > 0) {
+        printf(" [%.3f, %.3f]", result->step_ms_low, result->step_ms_high);
+    }
     if (isfinite(result->examples_per_s)) {
         printf(", %.6g examples/s", result->examples_per_s);
     }
@@ -157,6 +161,7 @@ static int advise(struct arguments *arguments, struct reckon *reckon, struct rec
                                       .settings = arguments->settings,
                                       .setting_count = arguments->setting_count,
                                       .jobs = arguments->common.options.jobs,
+                                      .samples = arguments->common.uncertainty,
                                       .progress = arguments->common.options.progress,
                                       .progress_context = arguments->common.options.progress_context };
     status = status == SIM_OK ? advise_run(reckon, devices[0], &request, &result, &error) : status;
@@ -181,7 +186,7 @@ int cmd_advise(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "INPUT...", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true } };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true, .has_intervals = true } };
     struct reckon *reckon = NULL;
     struct reckon_device *devices[CLI_DEVICES_MAX];
     arguments.paths = calloc((size_t)argc + 1, sizeof(char *));

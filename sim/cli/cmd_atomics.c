@@ -17,7 +17,7 @@ static const char doc[] =
     "Time of a kernel that adds to memory against what makes it slow, on one or more devices, before and "
     "after each fix, with the crossovers.\vVariables: rate (of violations), addresses (distinct "
     "ones: the kernel's naddr or rows), skew (Zipf's alpha), hot_share (of lookups on one row). LIST is "
-    "a,b,c or first:last[:points].\nExample:\n  reckon atomics bounds_check/per_thread_atomic "
+    "a,b,c or first:last[:points].\nExample:\n  reckon atomics bounds_check/per_thread_atomic \\\n    "
     "--over rate=0:0.2 --device mi350x,b200 --fix tree-reduction";
 
 static const struct argp_option options[] = {

@@ -26,8 +26,8 @@ static const char doc[] =
     "The fit file says which "
     "numbers are free, between what, and which rows hold them.\v"
     "Examples:\n"
-    "  reckon calibrate --from calib/data/h200 --base h200 --fit calib/fits/h200.json -o h200-fitted.json\n"
-    "  reckon calibrate --accuracy calib/data/h200 --base h200 --fit calib/fits/h200.json -o "
+    "  reckon calibrate --from calib/data/h200 --base h200 \\\n    --fit calib/fits/h200.json -o h200-fitted.json\n"
+    "  reckon calibrate --accuracy calib/data/h200 --base h200 \\\n    --fit calib/fits/h200.json -o "
     "reports/accuracy.md\n"
     "A fit that does not converge writes nothing and exits 2.";
 

@@ -27,7 +27,7 @@ static const struct argp_option options[] = {
     { "dtype", OPTION_DTYPE, "T", 0, "bf16, fp16, tf32, fp32 or fp8 (needed)", 1 },
     { "trans", OPTION_TRANS, "nt|nn|tt|tn", 0, "A then B: n row-major, t transposed (default nt, a linear layer's)", 1 },
     { "batch", OPTION_BATCH, "B", 0, "as many products side by side", 1 },
-    { "grouped", OPTION_GROUPED, "M1,M2,...", 0, "rows of each of several products that share N and K; they add up to M", 1 },
+    { "grouped", OPTION_GROUPED, "M1,M2,...", 0, "rows of each of several products that share N and K; M may then be left out", 1 },
     { "all", OPTION_ALL, NULL, 0, "list every candidate", 1 },
     { "estimate", OPTION_ESTIMATE, NULL, 0, "the selector alone, without the event-driven model", 1 },
     { "no-library", OPTION_NO_LIBRARY, NULL, 0, "the selector's tile itself, not what the vendor's library makes of such a shape", 1 },
@@ -104,10 +104,36 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-static void check_arguments(const struct arguments *arguments)
+static void check_groups(struct arguments *arguments)
 {
     const struct cli_common *common = &arguments->common;
     uint64_t sum = 0;
+    for (size_t i = 0; i < arguments->group_count; i++) {
+        sum += arguments->group_m[i];
+    }
+    if (arguments->group_count > 0 && arguments->size_count == 2) { /* N and K: M follows */
+        arguments->size[2] = arguments->size[1];
+        arguments->size[1] = arguments->size[0];
+        arguments->size[0] = sum;
+        arguments->size_count = 3;
+    }
+    if (arguments->group_count > 0 && arguments->size_count == 3 && sum != arguments->size[0]) {
+        cli_usage_error(common, "--grouped: rows add up to %llu, M is %llu (it may be left out)", (unsigned long long)sum,
+                        (unsigned long long)arguments->size[0]);
+    }
+    if (arguments->group_count > 0 && arguments->batch > 1) {
+        cli_usage_error(common, "--grouped: rows of each product are given, --batch=%llu does not go with them",
+                        (unsigned long long)arguments->batch);
+    }
+    if (arguments->group_count > 0 && arguments->trans > GEMM_NN) {
+        cli_usage_error(common, "--grouped: A is row-major, so --trans is nt or nn");
+    }
+}
+
+static void check_arguments(struct arguments *arguments)
+{
+    const struct cli_common *common = &arguments->common;
+    check_groups(arguments);
     if (arguments->size_count < 3) {
         cli_usage_error(common, "three sizes M N K are needed, as in: reckon gemm 8192 3456 512 --dtype bf16 --device mi350x");
     }
@@ -116,13 +142,6 @@ static void check_arguments(const struct arguments *arguments)
     }
     if (arguments->estimate && common->uncertainty > 0) {
         cli_usage_error(common, "--uncertainty: the selector alone (--estimate) has no intervals");
-    }
-    for (size_t i = 0; i < arguments->group_count; i++) {
-        sum += arguments->group_m[i];
-    }
-    if (arguments->group_count > 0 && (sum != arguments->size[0] || arguments->batch > 1 || arguments->trans > GEMM_NN)) {
-        cli_usage_error(common, "--grouped: rows add up to %llu, M is %llu; --batch and a transposed A do not go with it",
-                        (unsigned long long)sum, (unsigned long long)arguments->size[0]);
     }
 }
 
@@ -465,12 +484,24 @@ static void print_text(const struct arguments *arguments, const struct answer *a
     }
 }
 
-/* A negative number would be read as an option. */
+/* Does the argument leave its value to the next one? `--name` of an option with a value, in whole or as far as typed, or -d. */
+static bool takes_next(const char *argument)
+{
+    static const char *const flags[] = { "--all", "--estimate", "--no-library", "--json", "--quiet", "--help", "--usage", "--version" };
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (strcmp(argument, flags[i]) == 0) {
+            return false;
+        }
+    }
+    return strcmp(argument, "-d") == 0 || (strncmp(argument, "--", 2) == 0 && argument[2] != '\0' && strchr(argument, '=') == NULL);
+}
+
+/* A negative size would be read as an option; what is an option's value is for the option to refuse. */
 static void refuse_negatives(const struct cli_common *common, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        if (argv[i][0] == '-' && argv[i][1] >= '0' && argv[i][1] <= '9') {
-            cli_usage_error(common, "'%s': a whole number in 1..%u is needed", argv[i], SIZE_MAX_GEMM);
+        if (argv[i][0] == '-' && argv[i][1] >= '0' && argv[i][1] <= '9' && !(i > 1 && takes_next(argv[i - 1]))) {
+            cli_usage_error(common, "size '%s': a whole number in 1..%u is needed", argv[i], SIZE_MAX_GEMM);
         }
     }
 }
@@ -478,7 +509,7 @@ static void refuse_negatives(const struct cli_common *common, int argc, char **a
 int cmd_gemm(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
-    static const struct argp argp = { options, parse, "M N K", doc, children, NULL, NULL };
+    static const struct argp argp = { options, parse, "M N K\nN K --grouped=M1,M2,...", doc, children, NULL, NULL };
     struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_intervals = true }, .batch = 1, .dtype = -1 };
     struct reckon_doubts *doubts = NULL;
     struct reckon *reckon = NULL;

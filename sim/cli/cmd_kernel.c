@@ -14,7 +14,7 @@ enum { OPTION_EXACT = 0x2000, OPTION_HARNESS, OPTION_CACHE, OPTION_LIST, OPTION_
 static const char doc[] = "Time of one kernel on a device: device time alone, unless --harness names a "
                           "measuring program. Names and parameters are "
                           "those of the measured tables; --list shows them.\v"
-                          "Example:\n  reckon kernel tbe/forward B=65536 T=5 L=55 D=192 rows=100000 "
+                          "Example:\n  reckon kernel tbe/forward B=65536 T=5 L=55 D=192 rows=100000 \\\n    "
                           "alpha=1.15 prec=fp16 --device h200,mi350x";
 
 static const struct argp_option options[] = {
@@ -171,6 +171,7 @@ static void print_notes(struct reckon_kernel *const *kernels, size_t count)
     for (size_t i = 0; i < count; i++) {
         cli_basis_text(&kernels[i]->basis, basis, sizeof basis);
         printf("%s rests on %s values\n", kernels[i]->device, basis);
+        cli_print_calibration(kernels[i]->device, kernels[i]->suite);
         for (size_t n = 0; n < kernels[i]->notes.count; n++) {
             printf("  %s\n", kernels[i]->notes.text[n]);
         }
@@ -277,6 +278,7 @@ int cmd_kernel(int argc, char **argv)
         cli_print_json(answers_json(kernels, arguments.common.device_count, doubts));
     } else if (code == 0) {
         print_text(kernels, arguments.common.device_count);
+        cli_print_origin(devices, arguments.common.device_count);
         if (doubts != NULL) {
             print_doubts_text(kernels, doubts);
         }

@@ -74,6 +74,39 @@ static void print_models(const struct json *root)
     }
 }
 
+/* "  rows 1000 to 128000 and more" */
+static void print_room(const struct json *room, const char *key)
+{
+    char name[32];
+    double most = number_at(room, key);
+    snprintf(name, sizeof name, "%s_now", key);
+    if (isfinite(most)) {
+        printf("  %s %.0f to %.0f", key, number_at(room, name), most);
+        snprintf(name, sizeof name, "%s_more", key);
+        fputs(json_bool(json_get(room, name)) ? " or more" : "", stdout);
+    }
+}
+
+static void print_headroom(const struct json *root)
+{
+    const struct json *models = json_get(root, "models");
+    printf("\nmemory headroom: the most of one size that still fits, all else as it is\n");
+    for (size_t m = 0; m < json_count(models); m++) {
+        const struct json *model = json_at(models, m), *offers = json_get(model, "offers");
+        for (size_t o = 0; o < json_count(offers); o++) {
+            const struct json *offer = json_at(offers, o);
+            if (json_bool(json_get(offer, "possible"))) {
+                const struct json *room = json_get(offer, "headroom");
+                printf("  %-22.22s %-16.16s", text_at(model, "model"), text_at(offer, "offer"));
+                print_room(room, "layers");
+                print_room(room, "rows");
+                print_room(room, "sequence");
+                putchar('\n');
+            }
+        }
+    }
+}
+
 static void print_alone(const struct json *root)
 {
     const struct json *alone = json_get(root, "alone");
@@ -131,6 +164,7 @@ static void print_text(const struct json *root)
     }
     print_fleet(root);
     print_models(root);
+    print_headroom(root);
     print_alone(root);
     print_swings(root);
     puts("\nnotes");

@@ -27,8 +27,8 @@ static const char doc[] =
     "How long a training step takes on other devices. INPUT is a profiler (Kineto) trace, a PyTorch execution "
     "trace, a Chakra trace (protobuf or JSON) or rocprofv3 JSON, plain, gzip or zstd (give the files of all ranks together, or "
     "their folder), or one model description (workloads/models). Steps are taken as queued back to back.\v"
-    "Examples:\n  reckon predict dlrm.kineto.json.gz --device mi350x,b200,h200 --batch 8192\n"
-    "  reckon predict workloads/models/gpt13b.json --device b200 --set batch=16 --set checkpoint=0.5";
+    "Examples:\n  reckon predict dlrm.kineto.json.gz --device mi350x,b200,h200 \\\n    --batch 8192 --uncertainty 64 --html step.html --perfetto step.json\n"
+    "  reckon predict workloads/models/gpt13b.json --device b200 \\\n    --set batch=16 --set checkpoint=0.5";
 
 static const struct argp_option options[] = {
     { "node", OPTION_NODE, "N", 0, "node profile (default: the one the device names)", 1 },
@@ -319,6 +319,7 @@ static int predict(struct arguments *arguments, struct reckon *reckon, struct re
         cli_print_json(answers_json(predictions, count, doubts));
     } else if (code == 0) {
         print_predict(predictions, count, &arguments->print);
+        cli_print_origin(devices, count);
         if (doubts != NULL) {
             print_doubts_text(predictions, doubts);
         }

@@ -14,6 +14,7 @@ enum { OPTION_DB = 0x2000, OPTION_CSV, OPTION_TOP };
 
 #define REASONS_SHOWN 8
 #define FRONT_SHOWN 20
+#define INTERVAL_WIDTH 18
 #define PROGRESS_AFTER_S 2.0
 #define PROGRESS_EVERY_S 0.5
 
@@ -21,8 +22,9 @@ static const char doc[] =
     "Prices every point of a study (docs/studies.md), or searches it, and keeps the results in an SQLite file. A sweep that was "
     "ended, however, goes on where it was when it is started again. Under mpirun every rank is a worker, on one machine or "
     "many; the file has the same bytes whatever the number of workers. Exits with 2 where no point is feasible.\v"
-    "Examples:\n  reckon sweep studies/examples/mlperf_dlrm_v2.json --db mlperf.db --csv mlperf.csv\n"
+    "Examples:\n  reckon sweep studies/examples/mlperf_dlrm_v2.json --db mlperf.db \\\n    --csv mlperf.csv\n"
     "  mpirun -n 8 reckon sweep studies/examples/mlperf_dlrm_v2.json --db mlperf.db\n"
+    "  reckon sweep tests/fixtures/studies/tiny.json --db tiny.db \\\n    --uncertainty 32 --html tiny.html\n"
     "  sqlite3 mlperf.db 'select settings, examples_per_s from point where pareto'";
 
 static const struct argp_option options[] = {
@@ -132,27 +134,48 @@ static size_t count_reasons(const struct sweep_result *result, struct reason_cou
     return count;
 }
 
-static void print_record(const struct study *study, const struct study_record *record)
+/* A record with samples: its times are their medians, as everywhere; what power makes of it stays as it is. */
+static struct study_record at_median(const struct sweep_result *result, size_t r)
+{
+    struct study_record record = result->records[r];
+    if (result->step_ms != NULL && isfinite(result->step_ms[r].median)) {
+        double slower = result->step_ms[r].median / record.metric[METRIC_STEP_MS];
+        record.metric[METRIC_STEP_MS] = result->step_ms[r].median;
+        record.metric[METRIC_EXAMPLES] /= slower;
+        record.metric[METRIC_EXAMPLES_GPU] /= slower;
+        record.metric[METRIC_EXAMPLES_WATT] /= slower;
+        record.metric[METRIC_EXAMPLES_COST] /= slower;
+    }
+    return record;
+}
+
+static void print_record(const struct study *study, const struct sweep_result *result, size_t r)
 {
     char settings[2048];
+    struct study_record median = at_median(result, r);
+    const struct study_record *record = &median;
     struct study_point point;
     study_point_at(study, record->point, &point);
     study_point_text(&point, settings, sizeof settings);
-    printf("  %-8u %-12s %14.6g %12.5g %10.4g %9.4g %10.4g  %s%s%s\n", record->point, point.device,
+    char interval[64] = "";
+    if (result->step_ms != NULL) {
+        snprintf(interval, sizeof interval, "[%.4g, %.4g]", result->step_ms[r].low, result->step_ms[r].high);
+    }
+    printf("  %-8u %-12s %14.6g %12.5g %10.4g %*s%9.4g %10.4g  %s%s%s\n", record->point, point.device,
            record->metric[METRIC_EXAMPLES], record->metric[METRIC_EXAMPLES_GPU], record->metric[METRIC_STEP_MS],
-           record->metric[METRIC_MEMORY_GIB], record->metric[METRIC_EXPOSED_COMM_MS], settings, point.node != NULL ? " node=" : "",
+           result->step_ms != NULL ? -INTERVAL_WIDTH : 0, interval, record->metric[METRIC_MEMORY_GIB], record->metric[METRIC_EXPOSED_COMM_MS], settings, point.node != NULL ? " node=" : "",
            point.node != NULL ? point.node : "");
 }
 
 static void print_table(const struct study *study, const struct sweep_result *result, const bool *front, size_t top)
 {
     size_t shown = 0, all = 0;
-    printf("  %-8s %-12s %14s %12s %10s %9s %10s  %s\n", "point", "device", "examples/s", "per GPU", "step ms", "GiB", "exposed ms",
-           "settings");
+    printf("  %-8s %-12s %14s %12s %10s %*s%9s %10s  %s\n", "point", "device", "examples/s", "per GPU", "step ms",
+           result->step_ms != NULL ? -INTERVAL_WIDTH : 0, result->step_ms != NULL ? "80% of it" : "", "GiB", "exposed ms", "settings");
     for (size_t r = 0; r < result->record_count; r++) {
         all += front[r];
         if (front[r] && shown < top) {
-            print_record(study, &result->records[r]);
+            print_record(study, result, r);
             shown++;
         }
     }
@@ -195,9 +218,28 @@ static void print_text(const struct arguments *arguments, const struct study *st
     print_table(study, result, result->front, arguments->top);
 }
 
+/* Throughput is work over the step's time, so its ends are the step's the other way round. */
+static void add_intervals(struct json *object, const struct study_record *record, const struct sweep_interval *step)
+{
+    static const enum metric of_time[] = { METRIC_EXAMPLES, METRIC_EXAMPLES_GPU, METRIC_EXAMPLES_COST };
+    char key[64];
+    json_set_number(object, "step_ms_low", step->low);
+    json_set_number(object, "step_ms_high", step->high);
+    for (size_t k = 0; k < sizeof of_time / sizeof of_time[0]; k++) {
+        double value = record->metric[of_time[k]];
+        if (isfinite(value)) {
+            snprintf(key, sizeof key, "%s_low", metric_text(of_time[k]));
+            json_set_number(object, key, value * step->median / step->high);
+            snprintf(key, sizeof key, "%s_high", metric_text(of_time[k]));
+            json_set_number(object, key, value * step->median / step->low);
+        }
+    }
+}
+
 static struct json *record_json(const struct study *study, const struct sweep_result *result, size_t r)
 {
-    const struct study_record *record = &result->records[r];
+    struct study_record median = at_median(result, r);
+    const struct study_record *record = &median;
     struct json *object = json_new_object(), *settings = json_new_object();
     struct study_point point;
     study_point_at(study, record->point, &point);
@@ -216,6 +258,9 @@ static struct json *record_json(const struct study *study, const struct sweep_re
     }
     json_set_bool(object, "pareto", result->front[r]);
     json_set_bool(object, "pareto_device", result->device_front[r]);
+    if (result->step_ms != NULL) {
+        add_intervals(object, record, &result->step_ms[r]);
+    }
     return object;
 }
 
@@ -223,7 +268,10 @@ static struct json *notes_json(const struct study *study, const struct sweep_res
 {
     struct json *notes = json_new_array();
     char text[240];
-    json_append_string(notes, "every point is the whole step played at the profiles' own values; predict --uncertainty N gives the interval of one");
+    json_append_string(notes, result->step_ms != NULL
+                                  ? "points of the fronts: median and 80% interval of the samples; which points these are was decided at the "
+                                    "profiles' own values"
+                                  : "every point is the whole step played at the profiles' own values: --uncertainty N gives the fronts' intervals");
     if (study->window_requests > 0) {
         snprintf(text, sizeof text, "kernels are simulated for %llu line requests and extrapolated, as the study asks: coarser than predict",
                  (unsigned long long)study->window_requests);
@@ -248,11 +296,17 @@ static struct json *notes_json(const struct study *study, const struct sweep_res
 static struct json *answer_json(const struct arguments *arguments, const struct study *study, const struct sweep_result *result)
 {
     struct json *object = json_new_object(), *front = json_new_array(), *list = json_new_array(), *memo = json_new_object();
+    struct json *objectives = json_new_array();
     struct reason_count reasons[REASONS_SHOWN] = { 0 };
     size_t reason_count = count_reasons(result, reasons);
     json_set_string(object, "schema", "reckon.sweep/1");
     json_set_string(object, "study", study->name);
     json_set_string(object, "db", arguments->database);
+    for (size_t i = 0; i < study->objective_count; i++) {
+        json_append_string(objectives, metric_text(study->objectives[i]));
+    }
+    json_set(object, "objectives", objectives);
+    json_set_integer(object, "samples", arguments->common.uncertainty);
     json_set_integer(object, "points", (int64_t)result->points);
     json_set_integer(object, "tried", (int64_t)result->record_count);
     json_set_integer(object, "tried_before", (int64_t)result->before);
@@ -383,6 +437,7 @@ static int sweep(struct arguments *arguments)
     struct sweep_options sweep_options = { .session = arguments->common.options,
                                            .program = RECKON_VERSION " " RECKON_COMMIT,
                                            .database = arguments->database,
+                                           .samples = arguments->common.uncertainty,
                                            .progress = terminal ? show_progress : NULL,
                                            .progress_context = &shown };
     enum sim_status status = study_read(arguments->study, &study, &error);
@@ -405,7 +460,7 @@ int cmd_sweep(int argc, char **argv)
 {
     static const struct argp_child children[] = { { &cli_common_argp, 0, NULL, 90 }, { 0 } };
     static const struct argp argp = { options, parse, "STUDY.json", doc, children, NULL, NULL };
-    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true, .names_devices = "the study names its devices" }, .top = FRONT_SHOWN };
+    struct arguments arguments = { .common = { .command = argv[0], .options = { .seed = 1 }, .has_html = true, .has_intervals = true, .names_devices = "the study names its devices" }, .top = FRONT_SHOWN };
     cli_parse(&argp, argc, argv, &arguments.common, &arguments);
     if (arguments.study == NULL) {
         cli_usage_error(&arguments.common, "a study is needed (docs/studies.md)");

@@ -121,14 +121,15 @@ static void cell_bound(const struct reckon_prediction *p, char *text, size_t cap
 
 static void print_relative(struct reckon_prediction *const *predictions, size_t count)
 {
-    char label[64];
-    if (count < 2) {
+    char label[64], text[32];
+    if (count < 2 || isnan(predictions[0]->step_ms)) {
         return;
     }
     snprintf(label, sizeof label, "  against %s", predictions[0]->device);
     printf("%-*s", LABEL_WIDTH, label);
     for (size_t i = 0; i < count; i++) {
-        printf(" %*.2fx", CELL_WIDTH - 1, predictions[i]->step_ms / predictions[0]->step_ms);
+        snprintf(text, sizeof text, isnan(predictions[i]->step_ms) ? "-" : "%.2fx", predictions[i]->step_ms / predictions[0]->step_ms);
+        printf(" %*s", CELL_WIDTH, text);
     }
     putchar('\n');
 }
@@ -191,21 +192,39 @@ static void print_head(struct reckon_prediction *const *predictions, size_t coun
     }
 }
 
+/* Whose kernels lead the tables: the first device that the step fits on. */
+static const struct reckon_prediction *leader(struct reckon_prediction *const *predictions, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (predictions[i]->kernel_count > 0) {
+            return predictions[i];
+        }
+    }
+    return predictions[0];
+}
+
+static void category_cell(const struct reckon_prediction *prediction, const char *name, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "-");
+    for (size_t k = 0; k < prediction->category_count; k++) {
+        if (strcmp(prediction->categories[k].name, name) == 0) {
+            time_text(prediction->categories[k].ms, text, capacity);
+        }
+    }
+}
+
 static void print_categories(struct reckon_prediction *const *predictions, size_t count)
 {
+    const struct reckon_prediction *first = leader(predictions, count);
     printf("\n%-*s\n", LABEL_WIDTH, "GPU time by category");
-    for (size_t c = 0; c < predictions[0]->category_count; c++) {
-        const struct reckon_category *category = &predictions[0]->categories[c];
+    for (size_t c = 0; c < first->category_count; c++) {
+        const struct reckon_category *category = &first->categories[c];
         char label[64], cell[32];
         snprintf(label, sizeof label, "  %-20s x%g", category->name, category->count);
         printf("%-*s", LABEL_WIDTH, label);
         for (size_t i = 0; i < count; i++) {
-            for (size_t k = 0; k < predictions[i]->category_count; k++) {
-                if (strcmp(predictions[i]->categories[k].name, category->name) == 0) {
-                    time_text(predictions[i]->categories[k].ms, cell, sizeof cell);
-                    printf(" %*s", CELL_WIDTH, cell);
-                }
-            }
+            category_cell(predictions[i], category->name, cell, sizeof cell);
+            printf(" %*s", CELL_WIDTH, cell);
         }
         putchar('\n');
     }
@@ -251,9 +270,10 @@ static const struct reckon_kernel_row *row_like(const struct reckon_prediction *
 
 static void print_top(struct reckon_prediction *const *predictions, size_t count, size_t top)
 {
+    const struct reckon_prediction *first = leader(predictions, count);
     printf("\n%-*s\n", LABEL_WIDTH, "top kernels (time per step, limiter)");
-    for (size_t k = 0; k < predictions[0]->kernel_count && k < top; k++) {
-        const struct reckon_kernel_row *row = &predictions[0]->kernels[k];
+    for (size_t k = 0; k < first->kernel_count && k < top; k++) {
+        const struct reckon_kernel_row *row = &first->kernels[k];
         char label[300], cell[64], time[32];
         row_label(row, label, sizeof label);
         if (strlen(label) > LABEL_WIDTH - 10) {

@@ -32,6 +32,16 @@ static size_t add_folder(const char *folder, const char *kind, uint64_t *hash)
     return count;
 }
 
+void cli_print_origin(struct reckon_device *const *devices, size_t count)
+{
+    printf("  reckon " RECKON_VERSION " (" RECKON_COMMIT "), device values");
+    for (size_t i = 0; i < count; i++) {
+        const struct chip_profile *chip = reckon_device_chip(devices[i]);
+        printf("%s %s %016" PRIx64, i > 0 ? "," : "", chip->name, chip->hash);
+    }
+    putchar('\n');
+}
+
 void cli_print_version(void)
 {
     uint64_t hash = HASH64_START;

@@ -617,7 +617,10 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
     struct kernel_result parts[KERNEL_PRICE_LAUNCHES_MAX] = { 0 };
     double exponents[KERNEL_PRICE_LAUNCHES_MAX] = { 0 }, exponent_us = 0;
     copy_plan_facts(plan, price);
-    if (price->library.tile_m > 0 && price->library.filled <= 0) {
+    if (price->library.is_best) {
+        note(price, "%s: tile %ux%u, the best of the kernels that it is known to hold", price->library.name, price->library.tile_m,
+             price->library.tile_n);
+    } else if (price->library.tile_m > 0 && price->library.filled <= 0) {
         note(price, "%s: tile %ux%u, its configuration for so many rows, K not split", price->library.name, price->library.tile_m,
              price->library.tile_n);
     } else if (price->library.tile_m > 0) {
@@ -682,11 +685,11 @@ static bool has_key(const char *params, const char *pair)
     return false;
 }
 
-#define MENU_TEXT 640 /* of parameters of a product on a given tile */
+#define MENU_TEXT 1400 /* of parameters of a product on a given tile, or on one of LIBRARY_TILES_MAX */
 
 static bool gives_a_tile(const char *params)
 {
-    static const char *const keys[] = { "tile_", "split_k", "stream_k", "stages", "workgroups", "style" };
+    static const char *const keys[] = { "tile_", "tiles", "split_k", "stream_k", "stages", "workgroups", "style" };
     bool gives = false;
     for (size_t i = 0; params != NULL && i < sizeof keys / sizeof keys[0]; i++) {
         gives = gives || strstr(params, keys[i]) != NULL;
@@ -730,6 +733,28 @@ static bool take_tile(const struct kernel_price_machine *machine, const struct k
     return true;
 }
 
+/* A product on the best of the kernels that its library is known to hold. */
+static bool take_best(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
+                      const struct library_profile *library, struct kernel_plan **plan, char text[MENU_TEXT], struct kernel_price *price)
+{
+    struct kernel_plan *taken = NULL;
+    struct sim_error ignored = { 0 };
+    char tiles[MENU_TEXT];
+    if (!library_tiles_text(library, &(*plan)->product, tiles, sizeof tiles) ||
+        snprintf(text, MENU_TEXT, "%s;tiles=%s", request->params, tiles) >= MENU_TEXT ||
+        plan_create(machine, request, text, &taken, &ignored) != SIM_OK) {
+        return false;
+    }
+    kernel_plan_destroy(*plan);
+    *plan = taken;
+    snprintf(price->library.name, sizeof price->library.name, "%s", library->name);
+    price->library.tile_m = taken->product.tile_m;
+    price->library.tile_n = taken->product.tile_n;
+    price->library.efficiency = 1;
+    price->library.is_best = true;
+    return true;
+}
+
 /* A product on the tile that its library has for it: its configuration for so many rows, or the first of its menu that the device
  * can run; else the product is left alone, and a tile that was refused is noted. */
 static void take_menu(const struct kernel_price_machine *machine, const struct kernel_price_request *request,
@@ -738,6 +763,9 @@ static void take_menu(const struct kernel_price_machine *machine, const struct k
     const struct library_profile *library = library_set_find(machine->libraries, request->library, machine->chip->name);
     double units = chip_unit_count(machine->chip);
     if (library == NULL || (*plan)->product.m <= 0 || strcmp(request->kernel, "grouped") == 0 || gives_a_tile(request->params)) {
+        return;
+    }
+    if (library->tile_count > 0 && take_best(machine, request, library, plan, text, price)) {
         return;
     }
     const struct library_configuration *configuration = library_configuration_of(library, &(*plan)->product);

@@ -64,6 +64,7 @@ struct kernel_price {
         char name[32], class[64]; /* name "": the product runs the selector's tile; class "": at its rate */
         double efficiency, filled; /* filled: of the menu */
         uint32_t tile_m, tile_n;  /* of its menu; 0: the selector's */
+        bool is_best;             /* of the tiles that the library is known to hold */
         uint32_t refused_m, refused_n; /* a tile that it would have, which does not run here; 0: none */
     } library;
     struct kernel_result result; /* all launches together; gaps are its launch stage */

@@ -200,6 +200,45 @@ static enum sim_status configurations_read(const char *path, const struct json *
     return status;
 }
 
+static bool library_tile_read(const struct json *list, struct library_tile *out)
+{
+    static const double least[6] = { 16, 16, 16, 2, 0, 0 }, most[6] = { 1024, 1024, 1024, 8, 32, 16 };
+    uint32_t *numbers[6] = { &out->m, &out->n, &out->k, &out->stages, &out->split, &out->resident };
+    bool is_tile = json_kind_of(list) == JSON_ARRAY && json_count(list) == 6;
+    for (size_t i = 0; is_tile && i < 6; i++) {
+        double number = json_kind_of(json_at(list, i)) == JSON_NUMBER ? json_number(json_at(list, i)) : -1;
+        is_tile = number >= least[i] && number <= most[i] && floor(number) == number;
+        *numbers[i] = is_tile ? (uint32_t)number : 0;
+    }
+    return is_tile;
+}
+
+static enum sim_status tiles_read(const char *path, const struct json *object, struct library_profile *library, struct sim_error *error)
+{
+    static const char *const keys[] = { "list", "source", NULL };
+    char source[512];
+    if (object == NULL) {
+        return SIM_OK;
+    }
+    enum sim_status status = value_keys_check(path, object, keys, error);
+    const struct json *list = status == SIM_OK ? json_get(object, "list") : NULL;
+    if (status == SIM_OK && (list == NULL || json_kind_of(list) != JSON_ARRAY || json_count(list) == 0 || json_count(list) > LIBRARY_TILES_MAX)) {
+        return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: 'tiles' must hold 'list', 1 to %d of [m, n, k, stages, split, resident], and 'source'",
+                        path, json_line(object), LIBRARY_TILES_MAX);
+    }
+    if (status == SIM_OK) {
+        status = value_text_read(path, object, "source", source, sizeof source, error);
+    }
+    for (size_t i = 0; status == SIM_OK && i < json_count(list); i++) {
+        if (!library_tile_read(json_at(list, i), &library->tiles[i])) {
+            return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: one of 'tiles' must be [m, n, k, stages, split, resident]: sides of 16 to 1024, "
+                            "stages of 2 to 8, split to 32 and resident to 16, 0 for any", path, json_line(json_at(list, i)));
+        }
+        library->tile_count++;
+    }
+    return status;
+}
+
 static const struct value_row setup_row = { "setup_cycles", "cycle", 0, 60000, offsetof(struct library_kernel, setup_cycles),
                                             "of a workgroup before its first load" };
 
@@ -266,7 +305,7 @@ static enum sim_status names_read(const char *path, const struct json *root, con
 
 enum sim_status library_profile_read(const char *path, struct library_profile *library, struct sim_error *error)
 {
-    static const char *const keys[] = { "schema", "name", "title", "tables", "devices", "large_tile", "menu", "configurations", "kernels", "classes", NULL };
+    static const char *const keys[] = { "schema", "name", "title", "tables", "devices", "large_tile", "menu", "configurations", "tiles", "kernels", "classes", NULL };
     struct json *root = NULL;
     enum sim_status status = json_read_file(path, &root, error);
     if (status != SIM_OK) {
@@ -283,6 +322,9 @@ enum sim_status library_profile_read(const char *path, struct library_profile *l
     }
     if (status == SIM_OK) {
         status = configurations_read(path, json_get(root, "configurations"), library, error);
+    }
+    if (status == SIM_OK) {
+        status = tiles_read(path, json_get(root, "tiles"), library, error);
     }
     if (status == SIM_OK) {
         status = kernels_read(path, json_get(root, "kernels"), library, error);
@@ -362,6 +404,17 @@ const struct library_configuration *library_configuration_of(const struct librar
         }
     }
     return NULL;
+}
+
+bool library_tiles_text(const struct library_profile *library, const struct kernel_product *product, char *text, size_t capacity)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < library->tile_count && used < capacity; i++) {
+        const struct library_tile *tile = &library->tiles[i];
+        used += (size_t)snprintf(text + used, capacity - used, "%s%u:%u:%u:%u:%u:%u", i > 0 ? ":" : "", tile->m, tile->n, tile->k, tile->stages,
+                                 tile->split, tile->resident);
+    }
+    return used > 0 && used < capacity && choice_holds("bf16|fp16", product->dtype);
 }
 
 const struct library_kernel *library_kernel_of(const struct library_profile *library, const char *suite, const char *kernel)

@@ -36,6 +36,14 @@ struct library_kernel {
     enum profile_kind kind;
 };
 
+#define LIBRARY_TILES_MAX 40
+
+/* One of the kernels that a library is known to hold: its tile, steps of operands held at once, parts of K, workgroups a unit
+ * (split, resident 0: any). Who tunes it runs them all and keeps the best. */
+struct library_tile {
+    uint32_t m, n, k, stages, split, resident;
+};
+
 struct library_profile {
     char name[32], title[128];
     size_t table_count, device_count;
@@ -52,6 +60,8 @@ struct library_profile {
     } menu;
     size_t configuration_count; /* of 16-bit operands; 0: it has a menu, or the selector's tile */
     struct library_configuration configurations[16]; /* by m_most, rising */
+    size_t tile_count; /* of 16-bit operands; before configurations and menu */
+    struct library_tile tiles[LIBRARY_TILES_MAX];
     size_t kernel_count;
     struct library_kernel kernels[8];
     struct value_kinds kinds;
@@ -76,6 +86,9 @@ struct library_profile *library_set_find(const struct library_set *set, const ch
  * beyond the product are halved. */
 size_t library_menu_tile(const struct library_profile *library, double units, const struct kernel_product *product, size_t from,
                          uint32_t *tile_m, uint32_t *tile_n);
+
+/* The library's kernels as the parameter `tiles` of gemm/mm has them; false: none, or operands of another width. */
+bool library_tiles_text(const struct library_profile *library, const struct kernel_product *product, char *text, size_t capacity);
 
 /* How the library launches "suite/kernel"; NULL: as the kernel's own program does. */
 const struct library_kernel *library_kernel_of(const struct library_profile *library, const char *suite, const char *kernel);

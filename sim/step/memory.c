@@ -64,8 +64,14 @@ void step_memory_measure(const struct graph *graph, struct step_memory *memory)
     memory->known = true;
 }
 
-double step_memory_reserve_gib(const struct graph *graph)
+double step_memory_reserve_gib(const struct graph *graph, double capacity_gib)
 {
+    if (graph->reserve_gib >= 0) {
+        return graph->reserve_gib;
+    }
+    if (graph->reserve_share >= 0) {
+        return graph->reserve_share * capacity_gib;
+    }
     return CONTEXT_GIB + (graph->world_size > 1 ? COMMUNICATOR_GIB : 0);
 }
 

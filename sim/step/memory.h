@@ -18,8 +18,8 @@ struct step_memory {
 void step_memory_measure(const struct graph *graph, struct step_memory *memory);
 
 /* Memory that is not the allocator's: context, code of loaded kernels, communicators, and blocks that fragmentation keeps
- * free. GiB. */
-double step_memory_reserve_gib(const struct graph *graph);
+ * free; or what a description keeps free instead, of a device of `capacity_gib`. GiB. */
+double step_memory_reserve_gib(const struct graph *graph, double capacity_gib);
 
 const char *step_memory_owner_text(enum graph_memory_owner owner);
 

@@ -73,7 +73,7 @@ enum sim_status reckon_model_memory(const struct reckon_device *device, const st
     }
     step_memory_measure(graph, &memory);
     *peak_gib = memory.peak_bytes / GIB;
-    *reserve_gib = step_memory_reserve_gib(graph);
+    *reserve_gib = step_memory_reserve_gib(graph, device->chip.hbm_capacity);
     *fits = memory.known && *peak_gib + *reserve_gib <= device->chip.hbm_capacity;
     graph_destroy(graph);
     return SIM_OK;
@@ -81,9 +81,10 @@ enum sim_status reckon_model_memory(const struct reckon_device *device, const st
 
 /* ---- advice ---------------------------------------------------------------------------------------------------- */
 
-static double peak_with(const struct reckon_model_request *request, const char *change)
+/* `also`: a second change, or NULL. */
+static double peak_with(const struct reckon_model_request *request, const char *change, const char *also)
 {
-    const char *const more[] = { change, NULL };
+    const char *const more[] = { change, also, NULL };
     struct graph *graph = NULL;
     struct step_memory memory = { 0 };
     if (describe(request, more, &graph, NULL) != SIM_OK) {
@@ -92,6 +93,38 @@ static double peak_with(const struct reckon_model_request *request, const char *
     step_memory_measure(graph, &memory);
     graph_destroy(graph);
     return memory.known ? memory.peak_bytes / GIB : INFINITY;
+}
+
+#define GPUS_MOST 1024
+
+/* The fewest GPUs, doubled, that hold the step, tables spread as the description says (`also` NULL) or over all of them. */
+static bool advise_gpus(const struct reckon_model_request *model, double room, const char *also, const char *also_text, char *text,
+                        size_t capacity)
+{
+    char change[64];
+    for (uint32_t gpus = 2; gpus <= GPUS_MOST; gpus *= 2) {
+        snprintf(change, sizeof change, "gpus=%u", gpus);
+        double peak = peak_with(model, change, also);
+        if (peak <= room) {
+            snprintf(text, capacity, "; %s--set %s fits (peak %.1f GiB)", also_text, change, peak);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "; its largest table, cat_0, takes 400.0 GiB", where a tenth of the peak is tables. */
+static int name_largest_table(const struct reckon_model_request *request, double peak_gib, char *text, size_t capacity)
+{
+    struct model *model = NULL;
+    const char *name = "";
+    int used = 0;
+    if (model_read(request->path, &model, NULL) == SIM_OK && set_all(model, request, NULL, NULL) == SIM_OK) {
+        double gib = model_largest_table(model, &name) / GIB;
+        used = gib > 0.1 * peak_gib ? snprintf(text, capacity, "; its largest table, %.40s, takes %.1f GiB", name, gib) : 0;
+    }
+    model_destroy(model);
+    return used > 0 ? used : 0;
 }
 
 static double batch_of(const struct reckon_model_request *request)
@@ -112,12 +145,13 @@ void model_route_advise(const struct reckon_model_request *model, double capacit
     double room = capacity_gib - reserve_gib;
     int used = snprintf(text, capacity, "peak %.1f GiB and reserve %.1f GiB are %.1f GiB more than %.1f GiB", peak_gib,
                         reserve_gib, peak_gib + reserve_gib - capacity_gib, capacity_gib);
-    if (model == NULL || used < 0 || (size_t)used >= capacity) {
+    if (model == NULL || used < 0 || (size_t)used + 80 >= capacity) {
         return;
     }
+    used += name_largest_table(model, peak_gib, text + used, capacity - (size_t)used);
     for (int quarter = 1; quarter <= 4; quarter++) {
         snprintf(change, sizeof change, "checkpoint=%g", quarter / 4.0);
-        double peak = peak_with(model, change);
+        double peak = peak_with(model, change, NULL);
         if (peak <= room && peak < peak_gib) {
             snprintf(text + used, capacity - (size_t)used, "; --set %s fits (peak %.1f GiB)", change, peak);
             return;
@@ -126,7 +160,7 @@ void model_route_advise(const struct reckon_model_request *model, double capacit
     double batch = floor(batch_of(model) / 2);
     for (; batch >= 1; batch = floor(batch / 2)) {
         snprintf(change, sizeof change, "batch=%.0f", batch);
-        double peak = peak_with(model, change);
+        double peak = peak_with(model, change, NULL);
         if (peak <= room) {
             snprintf(text + used, capacity - (size_t)used, "; --set %s fits (peak %.1f GiB)", change, peak);
             return;
@@ -135,15 +169,11 @@ void model_route_advise(const struct reckon_model_request *model, double capacit
             break; /* the batch is not what fills it */
         }
     }
-    for (uint32_t gpus = 2; gpus <= 1024; gpus *= 2) {
-        snprintf(change, sizeof change, "gpus=%u", gpus);
-        double peak = peak_with(model, change);
-        if (peak <= room) {
-            snprintf(text + used, capacity - (size_t)used, "; --set %s fits (peak %.1f GiB)", change, peak);
-            return;
-        }
+    if (advise_gpus(model, room, NULL, "", text + used, capacity - (size_t)used) ||
+        advise_gpus(model, room, "lookup=fused", "--set lookup=fused ", text + used, capacity - (size_t)used)) {
+        return;
     }
-    snprintf(text + used, capacity - (size_t)used, "; neither recomputing, a smaller batch nor 1024 GPUs are enough");
+    snprintf(text + used, capacity - (size_t)used, "; neither recomputing, a smaller batch nor %d GPUs are enough", GPUS_MOST);
 }
 
 /* ---- measured cases -------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "sim/step/step_fixes.h"
 #include "workloads/graph.h"
 #include "workloads/models/model.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,13 +163,39 @@ static enum sim_status point_graph(struct reckon *reckon, const struct reckon_so
                                   : SIM_OK;
 }
 
-enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *device, const struct reckon_source *input,
-                             const struct reckon_point_request *request, struct reckon_prediction **out,
-                             struct sim_error *error)
+/* A point as a prediction's request, while `answer` is at work on it. */
+struct asked {
+    struct reckon_prediction *prediction; /* in place of doubts */
+    struct reckon_doubts *doubts;
+    struct reckon_device *sampled; /* NULL: a prediction is wanted */
+    uint32_t samples;
+    double sample_work;
+};
+
+static enum sim_status answer_doubts(struct reckon *reckon, struct reckon_predict_request *predict, struct asked *asked,
+                                     struct sim_error *error)
+{
+    enum sim_status status = reckon_predict(reckon, asked->sampled, predict, &asked->prediction, error);
+    if (status == SIM_OK && isnan(asked->prediction->step_ms)) {
+        const struct reckon_prediction *prediction = asked->prediction;
+        bool too_large = prediction->fits_known && !prediction->fits;
+        status = sim_fail(error, too_large ? SIM_DOES_NOT_FIT : SIM_UNSUPPORTED, "%s",
+                          too_large ? prediction->memory_advice : prediction->input.verdict);
+    }
+    predict->sample_work = asked->sample_work;
+    if (status == SIM_OK) {
+        status = reckon_predict_doubts(reckon, &asked->sampled, 1, predict, asked->samples, &asked->doubts, error);
+    }
+    reckon_prediction_free(asked->prediction);
+    asked->prediction = NULL;
+    return status;
+}
+
+static enum sim_status ask(struct reckon *reckon, const struct reckon_device *device, const struct reckon_source *input,
+                           const struct reckon_point_request *request, struct asked *asked, struct sim_error *error)
 {
     struct point point = { .batch = input->batch };
     struct graph *made = NULL;
-    *out = NULL;
     point.graph = malloc((request->setting_count + 1) * sizeof *point.graph);
     if (point.graph == NULL) {
         return sim_fail(error, SIM_NO_MEMORY, "no memory for %zu settings", request->setting_count);
@@ -187,9 +214,30 @@ enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *
                                                   .inputs = point.inputs[0] != '\0' ? point.inputs : NULL,
                                                   .window_requests = request->window_requests,
                                                   .refuse_unrecognised = true };
-        status = reckon_predict(reckon, device, &predict, out, error);
+        status = asked->sampled != NULL ? answer_doubts(reckon, &predict, asked, error)
+                                        : reckon_predict(reckon, device, &predict, &asked->prediction, error);
     }
     reckon_graph_free(made);
     free(point.graph);
+    return status;
+}
+
+enum sim_status reckon_point(struct reckon *reckon, const struct reckon_device *device, const struct reckon_source *input,
+                             const struct reckon_point_request *request, struct reckon_prediction **out,
+                             struct sim_error *error)
+{
+    struct asked asked = { 0 };
+    enum sim_status status = ask(reckon, device, input, request, &asked, error);
+    *out = asked.prediction;
+    return status;
+}
+
+enum sim_status reckon_point_doubts(struct reckon *reckon, struct reckon_device *device, const struct reckon_source *input,
+                                    const struct reckon_point_request *request, uint32_t samples, double sample_work,
+                                    struct reckon_doubts **out, struct sim_error *error)
+{
+    struct asked asked = { .sampled = device, .samples = samples, .sample_work = sample_work };
+    enum sim_status status = ask(reckon, device, input, request, &asked, error);
+    *out = asked.doubts;
     return status;
 }

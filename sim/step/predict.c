@@ -856,11 +856,15 @@ static void fill_described_memory(struct prediction_build *build, const struct s
         .activations = owner[GRAPH_MEMORY_ACTIVATIONS] / GIB,
         .communication = owner[GRAPH_MEMORY_COMMUNICATION] / GIB,
         .workspace = owner[GRAPH_MEMORY_WORKSPACE] / GIB,
-        .reserve = step_memory_reserve_gib(build->graph),
+        .reserve = step_memory_reserve_gib(build->graph, prediction->capacity_gib),
         .peak = memory->peak_bytes / GIB,
     };
     snprintf(prediction->memory_moment, sizeof prediction->memory_moment, "%s%.80s", memory->peak_node == 0 ? "" : "at ",
              at != NULL ? at->name : "the end of the step");
+    if (build->graph->reserve_share >= 0) {
+        notes_add(&prediction->notes, "memory: a reserve of %g%% is %.2f GiB of this device's %.2f, and another amount on a device with more or less",
+                  100 * build->graph->reserve_share, prediction->memory_gib.reserve, prediction->capacity_gib);
+    }
     prediction->fits_known = true;
     prediction->fits = prediction->memory_gib.peak + prediction->memory_gib.reserve <= prediction->capacity_gib;
     if (!prediction->fits) {
@@ -900,6 +904,13 @@ static void fill_notes(struct prediction_build *build)
     const struct graph *graph = build->graph;
     for (size_t i = 0; i < graph->note_count; i++) {
         notes_add(notes, "%s: %s", is_described(graph) ? "model" : "trace", graph->notes[i]);
+    }
+    bool exchanges = false;
+    for (size_t i = 0; i < graph->node_count && !exchanges; i++) {
+        exchanges = graph->nodes[i].kind == GRAPH_COLLECTIVE;
+    }
+    if (build->device->node_named && !exchanges) {
+        notes_add(notes, "node %s changes nothing: the step has no collective", node_profile_name(build->device->node));
     }
     if (!build->traced_here && !is_described(graph)) {
         notes_add(notes,

@@ -22,6 +22,7 @@ struct reckon {
 struct reckon_device {
     struct chip_profile chip;
     struct node_profile *node;
+    bool node_named; /* asked for, rather than the device's own */
     struct host_profile host;
 };
 

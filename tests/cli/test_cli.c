@@ -470,4 +470,18 @@ Test(cli, gemm_refuses_what_is_no_product)
     expect_refused("gemm 64 64 64 --dtype bf16 --estimate --uncertainty 8 --device h200", 1, "has no intervals");
     expect_refused("gemm 64 -64 64 --dtype bf16 --device h200", 1, "1..268435456");
     expect_refused("gemm 64 64 64 --dtype bf16 --grouped 32,16 --device h200", 1, "add up to 48");
+    expect_refused("gemm 64 64 --dtype bf16 --grouped 32,32 --batch 2 --device h200", 1, "--batch=2 does not go");
+    expect_refused("gemm 64 64 --dtype bf16 --grouped 32,32 --trans tn --device h200", 1, "--trans is nt or nn");
+    expect_refused("gemm 64 64 --dtype bf16 --grouped 32,-32 --device h200", 1, "--grouped '-32'");
+    expect_refused("gemm 64 64 64 --dtype bf16 --jobs -2 --device h200", 1, "--jobs '-2': a whole number in 1..1024");
+}
+
+/* M of a grouped product is the sum of its rows, whether it is given or not. */
+Test(cli, gemm_adds_the_rows_of_a_group)
+{
+    struct json *given = run_json("gemm 300 256 128 --grouped 100,200 --dtype bf16 --device h200 --estimate --json");
+    struct json *summed = run_json("gemm 256 128 --grouped 100,200 --dtype bf16 --device h200 --estimate --json");
+    cr_expect(eq(dbl, number_at(given, "estimate_us"), number_at(summed, "estimate_us")));
+    json_destroy(given);
+    json_destroy(summed);
 }

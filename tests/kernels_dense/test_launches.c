@@ -67,6 +67,9 @@ ParameterizedTestParameters(dense, recorded_grids)
         /* or one for each tile of 128 keys: 8 of 1,024, with a wave that adds dQ */
         { "attention", "sdpa_bwd", "b=32;h=8;s=1024;d=64;launches=main", 132, 9 },
         { "attention", "sdpa_bwd", "b=32;h=8;s=1024;d=64;launches=main;grid=tiles", 8 * 32 * 8, 9 },
+        /* or for each of 4 tiles of 256 queries, where a mask makes them differ */
+        { "attention", "sdpa_fwd", "b=32;h=8;s=1024;d=64;tile_q=256;causal=1;grid=masked_tiles", 4 * 32 * 8, 8 },
+        { "attention", "sdpa_fwd", "b=32;h=8;s=1024;d=64;tile_q=256;grid=masked_tiles", 132, 8 },
         { "attention", "dot_do_o", "b=32;h=8;s=1024;d=64", 64 * 32 * 8, 4 },
         { "attention", "convert_dq", "b=32;h=8;s=1024;d=64", 32 * 32 * 8, 4 },
     };
@@ -81,6 +84,25 @@ ParameterizedTest(struct launch_case *c, dense, recorded_grids)
     cr_expect(eq(u64, program->workgroups, c->workgroups), "%s/%s %s", c->suite, c->kernel, c->params);
     cr_expect(eq(u32, program->waves_per_workgroup, c->waves), "%s/%s %s", c->suite, c->kernel, c->params);
     kernel_plan_destroy(plan);
+}
+
+/* 1,024 x 1,024 is 16 tiles of 256 x 256 or 256 of 64 x 64: of a library that holds both, 132 units take the small ones, one a unit as
+ * it says; of one that holds the large ones and what no LDS holds, the large ones; and a product that names none is the selector's. */
+Test(dense, the_best_of_a_librarys_tiles_is_taken)
+{
+    static const struct { const char *params; uint32_t tile, resident; uint64_t workgroups; } cases[] = {
+        { "M=1024;N=1024;K=1024;dtype=bf16;tiles=256:256:64:2:1:1:64:64:64:3:1:1", 64, 1, 256 },
+        { "M=1024;N=1024;K=1024;dtype=bf16;tiles=64:64:64:3:1:2:256:256:64:2:1:1", 64, 2, 256 },
+        { "M=1024;N=1024;K=1024;dtype=bf16;tiles=1024:1024:64:8:1:1:256:256:64:2:1:1", 256, 1, 16 },
+    };
+    struct kernel_machine machine = walk_machine(132, 64);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kernel_plan *plan = plan_on(&machine, "gemm", "mm", cases[i].params);
+        cr_expect(eq(u32, plan->product.tile_m, cases[i].tile), "%s", cases[i].params);
+        cr_expect(eq(u32, plan->launches[0].program->workgroups_per_unit_max, cases[i].resident), "%s", cases[i].params);
+        cr_expect(eq(u64, plan->launches[0].program->workgroups, cases[i].workgroups), "%s", cases[i].params);
+        kernel_plan_destroy(plan);
+    }
 }
 
 /* The library's build for 64-lane chips, 256 units, 8,192 rows: blocks of 64 lanes by 2 with four columns a lane, so 4,096 values a

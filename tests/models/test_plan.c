@@ -218,6 +218,7 @@ Test(plan, wrong_plans_are_refused)
     expect_refused(OURS("{\"table\": \"a\", \"sharding\": \"diagonal\"}"), "must be table_wise");
     expect_refused(OURS("{\"table\": \"a\", \"sharding\": \"table_wise\", \"ranks\": [4]}"), "must be 0 to 3");
     expect_refused(OURS("{\"table\": \"a\", \"sharding\": \"table_wise\"}"), "needs 'ranks'");
+    expect_refused(OURS("{\"table\": \"c\", \"sharding\": \"column_wise\", \"ranks\": [0, 1, 2]}"), "32 columns, which 3 ranks cannot share in groups of 4");
     expect_refused("{\"what\": 1}", "nor a TorchRec plan");
 }
 

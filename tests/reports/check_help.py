@@ -6,6 +6,7 @@ Usage: check_help.py ROOT RECKON. Prints one line per breach and exits 1; exits 
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,12 +39,28 @@ def completed(script, folder, command):
     return set(output(["bash", "-c", text], env={**os.environ, "PATH": folder + ":" + os.environ["PATH"]}).split())
 
 
+def completed_zsh(script, folder, command):
+    """The same of zsh: what its completion hands to the line editor."""
+    text = ("compadd() { [[ $1 == -- ]] && shift; print -rl -- $@ }; _files() { }; CURRENT=3; PREFIX=-; "
+            f'words=(reckon {command} -); complete_it() {{ source "{script}" }}; complete_it')
+    return set(output(["zsh", "-f", "-c", text], env={**os.environ, "PATH": folder + ":" + os.environ["PATH"]}).split())
+
+
+def wrapped(text):
+    """Lines of examples that --help broke at its margin: a reader who pastes them runs half a command."""
+    lines = text.splitlines()
+    return [line for line, behind in zip(lines, lines[1:]) if re.match("  ( {2}.*|reckon .*)$", line) and not line.endswith("\\") and re.match("[a-z-]", behind)
+            and len(line) + len(behind.split()[0]) > 77]
+
+
 def check(root, program):
     breaches, count = [], 0
     top = output([program, "--help"])
     commands = [line.split()[0] for line in top.splitlines() if re.match(r"  [a-z]", line) and line.split()[0] != "reckon"]
     manual = output([os.path.join(root, "docs/man/make_man.sh"), program]).replace("\\-", "-")
     sections = dict(re.findall(r"^\.SS reckon (\w+)\n(.*?)^\.fi$", manual, re.M | re.S))
+    if not re.match(r'\.TH RECKON 1 "" "reckon \d+\.\d+\.\d+" "User commands"\n\.SH NAME\n', manual):
+        breaches.append(f"the man page begins {manual[:80]!r}")
     common = declared(os.path.join(root, "sim/cli/cli.c"))
     if len(common) < 5 or len(commands) < 10:
         breaches.append(f"{len(common)} common options and {len(commands)} commands: the tables are not where they were")
@@ -57,13 +74,16 @@ def check(root, program):
             own = declared(source, common)
             own = {option for option in own if option in listed or option not in common or not refused(program, command, option)}
             for name, other in (("the source", own), ("the man page", set(LISTED.findall(sections.get(command, "")))),
-                                ("the completion", completed(os.path.join(root, "docs/completion/reckon.bash"), folder, command) - {"--help"})):
+                                ("the completion", completed(os.path.join(root, "docs/completion/reckon.bash"), folder, command) - {"--help"}),
+                                *([("the zsh completion", completed_zsh(os.path.join(root, "docs/completion/reckon.zsh"), folder, command) - {"--help"})]
+                                  if shutil.which("zsh") else [])):
                 for option in sorted(other - listed):
                     breaches.append(f"{command}: {name} has {option}, its --help has not")
                 for option in sorted(listed - other):
                     breaches.append(f"{command}: --help has {option}, {name} has not")
             if not re.search(r"^Examples?:\n(?:.*\n)*? *reckon " + command, text, re.M):
                 breaches.append(f"{command}: --help ends without an example of it")
+            breaches += [f"{command}: an example is wrapped where a shell would end it: {line.strip()}" for line in wrapped(text)]
     return breaches, count, len(commands)
 
 

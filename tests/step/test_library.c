@@ -30,7 +30,7 @@ static enum sim_status read_text(const char *classes, struct library_profile *li
 
 #define FILLED(value) "\"filled\": {\"value\": " value ", \"unit\": \"ratio\", \"low\": 0.2, \"high\": 0.6, \"kind\": \"fitted\", \"source\": \"s\"}"
 
-static const struct kernel_product square = { 4096, 4096, 4096, 1, "bf16", "nt" };
+static const struct kernel_product square = { 4096, 4096, 4096, 1, "bf16", "nt", 0, 0 };
 
 /* 4096 x 4096 is 16 x 16 tiles of 256: on 256 units one full round, on 255 a second round with one tile, 256 of 510 = 0.502. */
 Test(library, fill_counts_the_rounds_of_large_tiles)
@@ -103,7 +103,7 @@ Test(library, the_long_side_of_a_tile_lies_along_the_products)
     struct library_profile library;
     struct sim_error error = { 0 };
     uint32_t m = 0, n = 0;
-    struct kernel_product tall = { 4096, 1024, 4096, 1, "bf16", "nt" }, wide = { 1024, 4096, 4096, 1, "bf16", "nt" };
+    struct kernel_product tall = { 4096, 1024, 4096, 1, "bf16", "nt", 0, 0 }, wide = { 1024, 4096, 4096, 1, "bf16", "nt", 0, 0 };
     cr_assert(eq(int, read_with_menu("\"menu\": {\"tiles\": [[256, 128]], " FILLED("0.5") "}, ", "", &library, &error), SIM_OK), "%s", error.text);
     cr_expect(eq(sz, library_menu_tile(&library, 256, &tall, 0, &m, &n), 0));
     cr_expect(eq(u32, m, 256));
@@ -118,7 +118,7 @@ Test(library, a_tile_of_the_menu_is_no_wider_than_the_product_needs)
     struct library_profile library;
     struct sim_error error = { 0 };
     uint32_t m = 0, n = 0;
-    struct kernel_product p = { 32768, 100, 5120, 1, "bf16", "nt" };
+    struct kernel_product p = { 32768, 100, 5120, 1, "bf16", "nt", 0, 0 };
     cr_assert(eq(int, read_with_menu("\"menu\": {\"tiles\": [[256, 256]], " FILLED("0.5") "}, ", "", &library, &error), SIM_OK), "%s", error.text);
     cr_expect(eq(sz, library_menu_tile(&library, 256, &p, 0, &m, &n), 0), "128 tiles are half of 256 units");
     cr_expect(eq(u32, m, 256));
@@ -132,7 +132,7 @@ Test(library, a_configuration_holds_by_rows_alone)
 {
     struct library_profile library;
     struct sim_error error = { 0 };
-    struct kernel_product p = { 64, 100, 5120, 1, "bf16", "nt" };
+    struct kernel_product p = { 64, 100, 5120, 1, "bf16", "nt", 0, 0 };
     cr_assert(eq(int, read_with_menu(CONFIGURATIONS("{\"m_most\": 64, \"tile\": [64, 32, 256], \"stages\": 3}, "
                                                     "{\"tile\": [256, 128, 64], \"stages\": 2}"), "", &library, &error), SIM_OK), "%s", error.text);
     const struct library_configuration *found = library_configuration_of(&library, &p);
@@ -159,6 +159,31 @@ Test(library, damaged_configurations_are_named)
         struct sim_error error = { 0 };
         cr_expect(eq(int, read_with_menu(damaged[i], "", &library, &error), SIM_BAD_PROFILE), "%s", damaged[i]);
         cr_expect(strstr(error.text, "configuration") != NULL, "%s", error.text);
+    }
+}
+
+#define TILES(list) "\"tiles\": {\"source\": \"s\", \"list\": [" list "]}, "
+
+/* The kernels a library is known to hold, as gemm/mm takes them; of other widths it has none. */
+Test(library, its_kernels_become_the_products_tiles)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    struct kernel_product p = square;
+    char text[64];
+    cr_assert(eq(int, read_with_menu(TILES("[256, 128, 64, 2, 1, 1], [32, 64, 128, 3, 0, 0]"), "", &library, &error), SIM_OK), "%s", error.text);
+    cr_assert(library_tiles_text(&library, &p, text, sizeof text));
+    cr_expect(eq(str, text, "256:128:64:2:1:1:32:64:128:3:0:0"));
+    cr_expect(not(library_tiles_text(&library, &p, text, 20)), "no room");
+    p.dtype = "fp32";
+    cr_expect(not(library_tiles_text(&library, &p, text, sizeof text)));
+    cr_assert(eq(int, read_text("", &library, &error), SIM_OK));
+    cr_expect(not(library_tiles_text(&library, &square, text, sizeof text)), "a library of no tiles");
+    static const char *const damaged[] = { TILES(""), TILES("[256, 128, 64, 2, 1]"), TILES("[256, 128, 64, 1, 1, 1]"), TILES("[8, 128, 64, 2, 1, 1]"),
+                                           TILES("[256, 128, 64, 2.5, 1, 1]"), TILES("[256, 128, 64, 2, 33, 1]"), "\"tiles\": [], " };
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        cr_expect(eq(int, read_with_menu(damaged[i], "", &library, &error), SIM_BAD_PROFILE), "%s", damaged[i]);
+        cr_expect(strstr(error.text, "tiles") != NULL || strstr(error.text, "object") != NULL, "%s", error.text);
     }
 }
 
@@ -247,7 +272,7 @@ Test(library, damage_is_named)
 
 Test(library, shipped_libraries_read)
 {
-    static const char *const names[] = { "cublas", "flash_attention4", "hipblaslt", "triton_gfx950" };
+    static const char *const names[] = { "aiter_asm", "aiter_opus", "cublas", "flash_attention4", "hipblaslt", "triton_gfx950" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct library_profile library;
         struct sim_error error = { 0 };

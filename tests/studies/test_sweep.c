@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdint.h>
@@ -61,6 +62,42 @@ Test(sweep, bytes_do_not_depend_on_workers, .init = make_folder, .fini = remove_
     cr_expect(eq(i64, number("one.db", "SELECT count(*) FROM point WHERE status='infeasible' AND reason LIKE 'global_batch 256 is above 200%'"),
                  TINY_INFEASIBLE));
     cr_expect(eq(i64, number("one.db", "SELECT count(*) FROM meta WHERE key='state' AND value='finished'"), 1));
+}
+
+/* The `nth` number behind `key` in a text of JSON; NAN: there are not so many. */
+static double json_value(const char *text, const char *key, size_t nth)
+{
+    char quoted[80];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    for (const char *at = strstr(text, quoted); at != NULL; at = strstr(at + 1, quoted)) {
+        if (nth-- == 0) {
+            return strtod(at + strlen(quoted), NULL);
+        }
+    }
+    return NAN;
+}
+
+/* Eight samples of the first point of the front are those of the same step by predict; the store does not hold them. */
+Test(sweep, intervals_are_what_predict_says, .init = make_folder, .fini = remove_folder)
+{
+    char arguments[512];
+    sweep(TINY, "plain.db", "--jobs 2");
+    snprintf(arguments, sizeof arguments, "sweep " TINY " --db %s/sampled.db --json --uncertainty 8", folder);
+    struct run swept = run(arguments), predicted = run("predict " MODEL " --device h200 --set batch=64 --set bucket_mib=10 --uncertainty 8 --json");
+    cr_assert(eq(int, swept.code, 0), "%s", swept.error);
+    cr_assert(strstr(swept.out, "\"batch\": \"64\"") != NULL, "the first point of the front is another: %s", swept.out);
+    static const char *const keys[] = { "step_ms", "step_ms_low", "step_ms_high", "examples_per_s" };
+    for (size_t k = 0; k < 4; k++) {
+        double own = json_value(swept.out, keys[k], 0), other = json_value(predicted.out, keys[k], 0);
+        cr_expect(fabs(own / other - 1) < 1e-9, "%s: %g by sweep, %g by predict", keys[k], own, other);
+    }
+    double low = json_value(swept.out, "examples_per_s_low", 0), high = json_value(swept.out, "examples_per_s_high", 0);
+    cr_expect(fabs(low * json_value(swept.out, "step_ms_high", 0) / (64 * 1e3) - 1) < 1e-9, "the slowest step is the least throughput");
+    cr_expect(fabs(high * json_value(swept.out, "step_ms_low", 0) / (64 * 1e3) - 1) < 1e-9, "the fastest step is the most throughput");
+    cr_expect(low < high);
+    expect_same_files("plain.db", "sampled.db");
+    run_free(&swept);
+    run_free(&predicted);
 }
 
 Test(sweep, values_are_what_predict_says, .init = make_folder, .fini = remove_folder)

@@ -180,11 +180,10 @@ Test(procurement, with_samples_speeds_are_medians)
 
 /* ---- wrong demands: the good one with one piece exchanged */
 
-static void expect_refused(const char *from, const char *to, const char *piece)
+static struct procurement *read_changed(const char *from, const char *to, struct sim_error *error)
 {
     char path[] = "/tmp/reckon_demand_XXXXXX", text[8192] = "", changed[8192];
     struct procurement *plan = NULL;
-    struct sim_error error = { 0 };
     FILE *in = fopen(DEMAND, "r");
     cr_assert(in != NULL);
     size_t length = fread(text, 1, sizeof text - 1, in);
@@ -199,9 +198,16 @@ static void expect_refused(const char *from, const char *to, const char *piece)
     fclose(out);
     setenv("RECKON_DATA", SOURCE_DIR, 1);
     cr_expect(eq(int, chdir(SOURCE_DIR "/tests/fixtures/demands"), 0));
-    enum sim_status status = procurement_read(path, &plan, &error);
+    enum sim_status status = procurement_read(path, &plan, error);
     unlink(path);
-    cr_expect(ne(int, status, SIM_OK), "%s as %s is read", from, to);
+    return status == SIM_OK ? plan : NULL;
+}
+
+static void expect_refused(const char *from, const char *to, const char *piece)
+{
+    struct sim_error error = { 0 };
+    struct procurement *plan = read_changed(from, to, &error);
+    cr_expect(plan == NULL, "%s as %s is read", from, to);
     cr_expect(strstr(error.text, piece) != NULL, "\"%s\" lacks \"%s\"", error.text, piece);
     cr_expect(strchr(error.text, '\n') == NULL);
     procurement_free(plan);
@@ -228,4 +234,59 @@ Test(procurement, wrong_demands_are_one_line)
     expect_refused("\"set\": [\"batch=512\"]", "\"set\": [\"batch=512\", \"batch=64\"]", "has batch=512 and batch=64: give a key once");
     expect_refused("\"set\": [\"batch=512\"]", "\"set\": \"batch=512\"", "\"set\" must be a list");
     expect_refused("\"check_interval_hours\": 6, ", "", "check_interval_hours");
+}
+
+/* ---- demands that no offer can meet: exit code 2, and the line names what stands in the way. The fleet that meets the demand is two
+ * nodes of the first offer (28.6 kW with the site's PUE, one rack, 400,000). */
+
+static void expect_unmet(const char *from, const char *to, const char *piece)
+{
+    struct reckon *reckon = NULL;
+    struct reckon_options options = { .jobs = 2, .seed = 1 };
+    struct sim_error error = { 0 };
+    struct procurement *plan = read_changed(from, to, &error);
+    cr_assert(plan != NULL, "%s", error.text);
+    cr_assert(eq(int, reckon_create(&options, &reckon, &error), SIM_OK));
+    plan->samples = 0;
+    plan->window_requests = 2000;
+    enum sim_status status = procurement_solve(reckon, plan, &error);
+    cr_expect(ne(int, status, SIM_OK), "%s as %s has a plan", from, to);
+    cr_expect(eq(int, sim_status_exit_code(status), 2), "%s", error.text);
+    cr_expect(strstr(error.text, piece) != NULL, "\"%s\" lacks \"%s\"", error.text, piece);
+    cr_expect(strchr(error.text, '\n') == NULL && error.text[strlen(error.text) - 1] != ' ', "%s|", error.text);
+    close_plan(reckon, plan);
+}
+
+Test(procurement, a_demand_that_no_offer_meets_names_the_constraint)
+{
+    expect_unmet("\"kw_max\": 500", "\"kw_max\": 1", "constraints.kw_max 1: no mix of the offers meets the demand within it; the least needs 28.6 kW");
+    expect_unmet("\"kw_max\": 500", "\"racks_max\": 0", "constraints.racks_max 0: no mix of the offers meets the demand within it; the least needs 1 racks");
+    expect_unmet("\"kw_max\": 500", "\"capital_max\": 1000", "constraints.capital_max 1000: no mix of the offers meets the demand within it; the least needs 400000 USD");
+    expect_unmet("\"kw_max\": 500", "\"nodes_max\": 1", "constraints.nodes_max 1: no mix of the offers meets the demand within it; the least needs 2 nodes");
+    expect_unmet("\"rack_kw\": 40", "\"rack_kw\": 5", "a rack of rack_kw holds no node of node_kw");
+    expect_unmet("\"days\": 1", "\"days\": 0.01", "models.nightly: examples in days: no job size of any offer is fast enough");
+    expect_unmet("\"gpus\": [1],", "\"gpus\": [1], \"set\": [\"rows=40000000000\"],", "models.steady: no offer can run it: first: does not fit: peak");
+}
+
+/* Of a model that fits everywhere with room: what still fits is said of every offer, and that it is as far as was looked. */
+Test(procurement, headroom_is_of_every_offer)
+{
+    struct reckon *reckon = NULL;
+    struct reckon_options options = { .jobs = 2, .seed = 1 };
+    struct sim_error error = { 0 };
+    struct procurement *plan = read_changed("\"set\": [\"batch=512\"]", "\"set\": [\"batch=512\", \"rows=40000000\"]", &error);
+    cr_assert(plan != NULL, "%s", error.text);
+    cr_assert(eq(int, reckon_create(&options, &reckon, &error), SIM_OK));
+    plan->samples = 0;
+    plan->window_requests = 2000;
+    cr_assert(eq(int, procurement_solve(reckon, plan, &error), SIM_OK), "%s", error.text);
+    for (size_t o = 0; o < plan->offer_count; o++) {
+        const struct procurement_headroom *small = &plan->headroom[0][o], *large = &plan->headroom[1][o];
+        cr_expect(small->rows == 128000 && small->rows_more, "128 times 1,000 rows are as far as it looks: %g", small->rows);
+        double row_gib = 2 * 16 * 4 / 1073741824.0; /* two tables of 16 floats; plain SGD keeps nothing beside them */
+        double most = reckon_device_chip(plan->offers[o].open)->hbm_capacity / row_gib;
+        cr_expect(large->rows <= most && large->rows > most * 0.9 && large->rows_more == false, "%g of %g rows", large->rows, most);
+        cr_expect(isnan(large->layers) && isnan(large->sequence), "a size that the model does not have");
+    }
+    close_plan(reckon, plan);
 }

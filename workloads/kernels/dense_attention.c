@@ -1,6 +1,6 @@
 /* Flash attention. A workgroup keeps one tile (of Q forward, of K and V backward) and walks the other side in tiles that
  * are loaded ahead; scores never leave the unit. cuDNN's sm_90 kernels, which recorded steps show, are the pattern: as
- * many workgroups as units (grid=persistent; others start one for each kept tile), two groups of waves with 64 rows each, three tiles of K and V in LDS; backward walks Q and dO
+ * many workgroups as units (grid=persistent; others start one for each kept tile, or do so for masked calls, whose tiles differ), two groups of waves with 64 rows each, three tiles of K and V in LDS; backward walks Q and dO
  * in tiles of 64 rows and adds dQ to an fp32 buffer by atomics, which a wave of its own issues from LDS, with one kernel
  * before (row sums of dO x O, buffer cleared) and one after (buffer to 16 bits).
  *
@@ -562,7 +562,8 @@ static struct attention_params read_attention(struct kernel_build *build)
     p.tile_q = kernel_param_integer_or(build, "tile_q", 16, 256, 0, NULL);
     p.tile_kv = kernel_param_integer_or(build, "tile_kv", 16, 256, 0, NULL);
     p.stages = kernel_param_integer_or(build, "stages", 2, 8, 0, NULL);
-    p.persistent = kernel_param_choice_or(build, "grid", "persistent|tiles", 0, NULL) == 0;
+    int grid = kernel_param_choice_or(build, "grid", "persistent|tiles|masked_tiles", 0, NULL);
+    p.persistent = grid == 0 || (grid == 2 && !p.causal);
     p.setup_cycles = (uint32_t)kernel_param_integer_or(build, "setup_cycles", 0, 60000, 0, NULL);
     dense_cache_param(build);
     return p;
@@ -870,7 +871,7 @@ static void build_convert_dq(struct kernel_build *build)
 #define ATTENTION_HELP                                                                                     \
     "b, h (query heads), s, d, causal (0|1; 0), mask (all|diagonal tiles; diagonal where waves have 64 lanes), kv_heads (h), s_kv (s), dtype (bf16|fp16; bf16), tile_q, " \
     "tile_kv, "                                                                                            \
-    "stages (by rule), grid (persistent|a workgroup for each of the kept tiles; persistent), setup_cycles (of a workgroup before its first load; 0), cache (flushed|own|clean|produced; own)"
+    "stages (by rule), grid (persistent|tiles: a workgroup for each of the kept tiles|masked_tiles: where causal; persistent), setup_cycles (of a workgroup before its first load; 0), cache (flushed|own|clean|produced; own)"
 
 const struct kernel_definition dense_attention_kernels[] = {
     { "attention", "sdpa_fwd", "flash attention, forward", ATTENTION_HELP, build_sdpa_fwd },

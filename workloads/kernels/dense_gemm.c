@@ -4,6 +4,8 @@
 
 #define SIZE_MAX_GEMM (1ull << 28)
 #define GROUPS_MAX 256
+#define TILES_MAX 40u
+#define TILE_NUMBERS 6u /* m, n, k, stages, split, resident */
 #define SPLIT_MAX (DENSE_OPERANDS_MAX - 1) /* the reduction loads all parts of an element together */
 
 static const char *const dtype_texts[GEMM_DTYPES] = { "bf16", "fp16", "tf32", "fp32", "fp8" };
@@ -15,6 +17,8 @@ struct gemm_params {
     size_t group_count;
     int dtype, trans, style;
     struct gemm_tile tile; /* 0 where not given */
+    uint32_t tile_count;
+    struct gemm_tile tiles[TILES_MAX]; /* those that the library has; split, resident 0: any */
     int mapping;           /* -1 where not given */
     uint64_t workgroups;
     double register_rate;
@@ -46,6 +50,53 @@ static void read_tile(struct kernel_build *build, struct gemm_params *p)
     }
 }
 
+/* m:n:k:stages:split:resident of each, twelve numbers for two tiles. */
+static void read_tiles(struct kernel_build *build, struct gemm_params *p)
+{
+    uint64_t numbers[TILES_MAX * TILE_NUMBERS];
+    uint32_t count = dense_param_list(build, "tiles", 0, 1024, numbers, TILES_MAX * TILE_NUMBERS, true);
+    if (count % TILE_NUMBERS != 0 || (count > 0 && (p->tile.m | p->tile.n | p->tile.k | p->tile.stages | p->tile.split) != 0)) {
+        kernel_fail(build, SIM_BAD_ARGUMENT, "tiles is not valid: must be m:n:k:stages:split:resident of each tile, without tile_m, tile_n, tile_k, "
+                    "stages and split_k");
+        return;
+    }
+    for (uint32_t i = 0; i < count; i += TILE_NUMBERS) {
+        const uint64_t *at = &numbers[i];
+        if (at[0] < 8 || at[1] < 8 || at[2] < 4 || at[3] < 2 || at[3] > 64 || at[4] > SPLIT_MAX || at[5] > 16) {
+            kernel_fail(build, SIM_BAD_ARGUMENT, "tiles is not valid: %llux%llux%llu, %llu stages, split %llu, resident %llu", (unsigned long long)at[0],
+                        (unsigned long long)at[1], (unsigned long long)at[2], (unsigned long long)at[3], (unsigned long long)at[4],
+                        (unsigned long long)at[5]);
+            return;
+        }
+        p->tiles[p->tile_count++] = (struct gemm_tile){ .m = (uint32_t)at[0], .n = (uint32_t)at[1], .k = (uint32_t)at[2],
+                                                        .stages = (uint32_t)at[3], .split = (uint32_t)at[4], .resident = (uint32_t)at[5] };
+    }
+}
+
+/* The best of the library's tiles, as whoever tunes it would find by running them all; false where none fits in LDS. Its kernels
+ * share K by whole parts, not stream-K. */
+static bool select_among(const struct gemm_machine *machine, const struct gemm_problem *problem, const struct gemm_params *p,
+                         struct gemm_estimate *best)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < p->tile_count; i++) {
+        struct gemm_estimate found[2];
+        struct gemm_tile tile = p->tiles[i];
+        uint64_t depth = ceil_div(problem->k, tile.k);
+        tile.split = (uint32_t)min_u64(tile.split, depth);
+        if (gemm_tile_lds(problem, &tile) > machine->lds_workgroup_max) {
+            continue;
+        }
+        size_t count = min_u64(2, gemm_select(machine, problem, &tile, found, 2));
+        size_t at = found[0].tile.stream_k && count > 1;
+        if (!found[at].tile.stream_k && (!any || found[at].us < best->us)) {
+            *best = found[at];
+            any = true;
+        }
+    }
+    return any;
+}
+
 static void read_params(struct kernel_build *build, struct gemm_params *p)
 {
     p->register_rate = kernel_param_real_or(build, "register_rate", 0.1, 1, GEMM_REGISTER_RATE, NULL);
@@ -54,6 +105,7 @@ static void read_params(struct kernel_build *build, struct gemm_params *p)
     p->bias = kernel_param_integer_or(build, "bias", 0, 1, 0, NULL) == 1;
     p->reduction = kernel_param_integer_or(build, "reduction", 0, 1, 1, NULL) == 1;
     read_tile(build, p);
+    read_tiles(build, p);
     dense_cache_param(build);
 }
 
@@ -111,7 +163,7 @@ static void note_choice(struct kernel_build *build, const struct gemm_params *p,
     kernel_assume(build, "tile %ux%ux%u, %u stages, %s %u, cluster %ux%u, mapping %s%s%s", tile->m, tile->n, tile->k,
                   tile->stages, tile->stream_k ? "stream-K, split_k" : "split_k", tile->split, tile->cluster_m,
                   tile->cluster_n, gemm_mapping_text(tile->mapping), tile->by_group ? " per group" : "",
-                  p->tile.m != 0 ? ": as given" : ": chosen by the selector");
+                  p->tile.m != 0 ? ": as given" : p->tile_count > 0 ? ": chosen among those given" : ": chosen by the selector");
 }
 
 /* Everything after the sizes. Fills M, N, K, batch before. */
@@ -133,7 +185,9 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
     if (p->group_count > 0) {
         gemm_problem_group(&launch.problem, p->group_m, p->group_count);
     }
-    gemm_select(&machine, &launch.problem, &p->tile, &best, 1);
+    if (!select_among(&machine, &launch.problem, p, &best)) {
+        gemm_select(&machine, &launch.problem, &p->tile, &best, 1);
+    }
     launch.tile = best.tile;
     if (p->mapping >= 0) {
         launch.tile.mapping = (enum gemm_mapping)p->mapping;
@@ -161,7 +215,8 @@ static void build_gemm(struct kernel_build *build, struct gemm_params *p, bool m
     build->plan->flops = flops;
     if (p->tile.m == 0 && p->tile.n == 0) {
         build->plan->product = (struct kernel_product){ .m = (double)p->m, .n = (double)p->n, .k = (double)p->k, .batch = (double)p->batch,
-                                                        .dtype = dtype_texts[p->dtype], .trans = trans_texts[p->trans] };
+                                                        .dtype = dtype_texts[p->dtype], .trans = trans_texts[p->trans],
+                                                        .tile_m = launch.tile.m, .tile_n = launch.tile.n };
     }
     kernel_value_per_time(build, flops * 1e-6, "TFLOP/s");
 }
@@ -222,7 +277,7 @@ static void build_tile(struct kernel_build *build)
 #define TILE_HELP                                                                                          \
     "tile_m, tile_n, tile_k, stages, split_k, cluster_m, cluster_n (by rule; cluster: workgroups that "    \
     "share loads), "                                                                                       \
-    "stream_k (0|1; 0), mapping (band|row|column|curve; by rule), reduction (0|1: add up split parts; 1), " \
+    "tiles (m:n:k:stages:split:resident of each that may be chosen, split and workgroups a unit 0: any), stream_k (0|1; 0), mapping (band|row|column|curve; by rule), reduction (0|1: add up split parts; 1), " \
     "workgroups (grid; by rule), style (auto|async|copies|register; auto), register_rate (0.1..1; 0.63), " \
     "dtype_out (fp8: bf16, "                                                                               \
     "else dtype), bias (0|1; 0), cache (flushed|own|clean|produced)"

@@ -93,6 +93,7 @@ static bool size_init(const struct selection *s, struct gemm_tile tile, struct s
     if (!fixed && !is_possible(s->machine, s->problem, &tile)) {
         return false;
     }
+    tile.resident = s->given->resident;
     tile.cluster_m = s->given->cluster_m;
     tile.cluster_n = s->given->cluster_n;
     if (s->given->cluster_m == 0) {

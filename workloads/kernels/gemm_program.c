@@ -403,6 +403,7 @@ struct wave_program *gemm_program_create(const struct gemm_machine *machine, con
     program->waves_per_workgroup = gemm->waves;
     program->registers_per_lane = gemm_registers(machine, tile);
     program->lds_bytes = gemm_tile_lds(p, tile);
+    program->workgroups_per_unit_max = tile->resident;
     program->work_units_total = gemm_steps_total(gemm) * gemm->waves;
     /* Steps cost alike, so a sample may take any; workgroups with one tile more end later and may bound the kernel. */
     uint64_t trips = program->work_units_total / gemm->waves / program->workgroups;

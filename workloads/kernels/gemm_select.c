@@ -145,7 +145,8 @@ static double resident(const struct plan *plan)
     double lanes = gemm_threads(machine, &plan->tile);
     double by_lds = down(machine->lds_bytes / lds);
     double by_registers = down(machine->registers / (gemm_registers(machine, &plan->tile) * lanes));
-    return most(1, least(16, least(by_lds, by_registers)));
+    double most_resident = plan->tile.resident > 0 ? plan->tile.resident : 16;
+    return most(1, least(most_resident, least(by_lds, by_registers)));
 }
 
 /* Instructions that move operands where bulk copies cannot: a lane moves `width` bytes an access, and every access has

@@ -108,6 +108,7 @@ struct gemm_tile {
     uint32_t m, n, k, stages;
     uint32_t split;    /* parts of K, each with its own workgroup; 1 none */
     bool stream_k;     /* as many workgroups as units, each an equal run of K steps across tiles; split is 1 */
+    uint32_t resident; /* workgroups that a unit holds at most; 0: as its resources allow */
     uint32_t cluster_m, cluster_n;
     enum gemm_mapping mapping;
     uint32_t group;    /* of GEMM_MAP_BAND, in clusters */
@@ -144,7 +145,7 @@ double gemm_least_us(const struct gemm_machine *machine, const struct gemm_probl
                      double tiles, double step);
 
 /* Candidates with their estimates, best first, at most `capacity` of them; returns how many were weighed. Fields of
- * `given` that are not 0 are kept in every candidate (m, n, k, stages, split, cluster_m with cluster_n). At least one. */
+ * `given` that are not 0 are kept in every candidate (m, n, k, stages, split, resident, cluster_m with cluster_n). At least one. */
 size_t gemm_select(const struct gemm_machine *machine, const struct gemm_problem *problem,
                    const struct gemm_tile *given, struct gemm_estimate *best, size_t capacity);
 

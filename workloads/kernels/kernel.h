@@ -60,6 +60,7 @@ enum kernel_value_rule {
 struct kernel_product {
     double m, n, k, batch; /* m 0: none */
     const char *dtype, *trans; /* static */
+    uint32_t tile_m, tile_n;   /* chosen */
 };
 
 /* A plan whose first launch is played in bursts of its repeat, with a pause between them that holds the board's power down:

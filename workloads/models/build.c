@@ -386,6 +386,12 @@ static enum sim_status check_model(const struct model *model, struct sim_error *
     if (model->deduplicated && (!model->sequence_input || model->lookup == LOOKUP_BAG)) {
         return sim_fail(error, SIM_BAD_ARGUMENT, "%s: \"deduplicated\" is of sequences with \"lookup\": \"fused\"", model->path);
     }
+    for (uint32_t t = 0; t < model->table_count && model->lookup == LOOKUP_FUSED; t++) {
+        if (fmod(model->tables[t].dim, PLAN_COLUMNS_GRAIN) != 0) { /* FBGEMM asserts it */
+            return sim_fail(error, SIM_UNSUPPORTED, "%s: table %s has a dim of %g: fused lookups, sharded or not, take multiples of %d (--set lookup=bag has no such limit)",
+                            model->path, model->tables[t].name, model->tables[t].dim, PLAN_COLUMNS_GRAIN);
+        }
+    }
     for (uint32_t i = 0; i < model->layer_count; i++) {
         const struct model_layer *layer = &model->layers[i];
         if (layer->fused && model->precision != PRECISION_BF16) {
@@ -439,6 +445,8 @@ static enum sim_status build_graph(const struct model *model, struct graph **out
         note_plan(graph, model);
     }
     graph->world_size = model->gpus;
+    graph->reserve_gib = model->reserve_gib;
+    graph->reserve_share = model->reserve_share;
     graph->batch = model->batch;
     uint32_t chosen[RANKS_ALL], count = choose_ranks(model, chosen);
     graph_add_ranks(graph, count);

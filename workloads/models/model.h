@@ -25,6 +25,8 @@ void model_room(struct model *model, double gpu_gib);
 uint32_t model_gpus(const struct model *model);
 double model_batch(const struct model *model); /* per GPU */
 const char *model_name(const struct model *model);
+/* Bytes of the table with most, optimiser state included, and its name (owned by the model); 0 without tables. */
+double model_largest_table(const struct model *model, const char **name);
 
 /* The step as a graph that passes graph_check; ranks that do alike work stand for one another.
  * Errors: SIM_BAD_ARGUMENT for a plan that misses a table, SIM_UNSUPPORTED for what no operator covers. */

@@ -64,6 +64,7 @@ struct model {
     char plan_name[1024]; /* "": by rank number in turn for bags, proposed for fused lookups; a kind of sharding; or a file */
     double table_gib;     /* of a GPU, for tables: what a proposal may fill */
     bool gives_table_gib; /* in the file */
+    double reserve_gib, reserve_share; /* as in struct graph */
     uint32_t per_node;
     enum eager_type exchange; /* in which pooled rows and their gradients travel */
     bool pipelined;       /* ids of the next batch are exchanged beside this one */

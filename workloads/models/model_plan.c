@@ -22,6 +22,22 @@ struct plan_table *model_plan_tables(const struct model *model)
     return tables;
 }
 
+double model_largest_table(const struct model *model, const char **name)
+{
+    double most = 0;
+    *name = "";
+    struct plan_table *tables = model_plan_tables(model);
+    for (uint32_t t = 0; t < model->table_count; t++) {
+        double bytes = tables[t].rows * (tables[t].row_bytes + tables[t].state_bytes);
+        if (bytes > most) {
+            most = bytes;
+            *name = model->tables[t].name;
+        }
+    }
+    free(tables);
+    return most;
+}
+
 enum sim_status model_plan(const struct model *model, struct plan **out, struct sim_error *error)
 {
     struct plan_table *tables = model_plan_tables(model);

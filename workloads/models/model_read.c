@@ -307,6 +307,7 @@ enum sim_status model_read(const char *path, struct model **out, struct sim_erro
     struct model *model = calloc(1, sizeof *model);
     SIM_ASSERT(model != NULL, "no memory for a model");
     snprintf(model->path, sizeof model->path, "%s", path);
+    model->reserve_gib = model->reserve_share = -1;
     struct reading reading = { .path = path, .error = error };
     const struct json *schema = json_kind_of(root) == JSON_OBJECT ? json_get(root, "schema") : NULL;
     if (schema == NULL || json_kind_of(schema) != JSON_STRING || strcmp(json_string(schema), "reckon.model/1") != 0) {
@@ -444,6 +445,20 @@ static enum sim_status set_in_layers(struct model *model, const char *key, const
     return set_number(key, value, 1, 1e4, strcmp(key, "layers") == 0 ? &layer->count : &layer->heads, error);
 }
 
+/* reserve=10%, reserve=24GiB, reserve=0: memory of a GPU that the step may not have. */
+static enum sim_status set_reserve(struct model *model, const char *value, struct sim_error *error)
+{
+    char *end = NULL;
+    double x = strtod(value, &end);
+    bool share = strcmp(end, "%") == 0, gib = strcmp(end, "GiB") == 0, none = x == 0 && *end == '\0';
+    if (end == value || !(share || gib || none) || !(x >= 0 && x <= (share ? 100 : 1e6))) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "--set reserve=%s: must be a share of the device's memory (10%%), an amount (24GiB), or 0", value);
+    }
+    model->reserve_share = share ? x / 100 : -1;
+    model->reserve_gib = share ? -1 : x;
+    return SIM_OK;
+}
+
 enum sim_status model_set(struct model *model, const char *assignment, struct sim_error *error)
 {
     char key[64];
@@ -474,6 +489,9 @@ enum sim_status model_set(struct model *model, const char *assignment, struct si
     }
     if (strcmp(key, "table_gib") == 0) {
         return set_number(key, value, 0.001, 1e6, &model->table_gib, error);
+    }
+    if (strcmp(key, "reserve") == 0) {
+        return set_reserve(model, value, error);
     }
     if (strcmp(key, "lookup") == 0) {
         status = set_choice(key, value, lookups, &found, error);
@@ -521,6 +539,6 @@ enum sim_status model_set(struct model *model, const char *assignment, struct si
     }
     return sim_fail(error, SIM_BAD_ARGUMENT,
                     "--set %s: not a key of a model (batch, sequence, layers, heads, width, rows, dim, skew, precision, "
-                    "optimizer, checkpoint, parallel, bucket_mib, gpus, lookup, plan, table_gib, pipelined, length_share)",
+                    "optimizer, checkpoint, parallel, bucket_mib, gpus, lookup, plan, table_gib, reserve, pipelined, length_share)",
                     assignment);
 }

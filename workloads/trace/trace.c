@@ -652,9 +652,9 @@ static enum sim_status add_trace(struct graph *graph, struct rank_input *input, 
     struct trace_file *file = input->trace;
     bool labelled = rank_files_count(files) > 1;
     struct host_step *step = NULL;
-    if (file->synthetic && file->world_size < 0 && graph->world_size == 0) {
+    if (file->synthetic && file->world_size < 0 && graph->world_size == 0 && (labelled || has_synthetic_collectives(file))) {
         file->world_size = labelled ? (int64_t)rank_files_count(files) : WORLD_ASSUMED;
-        if (!labelled && has_synthetic_collectives(file)) {
+        if (!labelled) {
             graph_note(graph, "the file does not say how many ranks the run has: %d assumed", WORLD_ASSUMED);
         }
     }
