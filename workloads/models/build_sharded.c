@@ -321,7 +321,8 @@ struct tensor *sharded_request(struct sharded *s)
     double bytes = eager_type_bytes(s->build->model->exchange);
     for (size_t i = 0; i < s->lookup_count; i++) {
         lookup_params(&s->lookups[i], params);
-        eager_kernel(eager, "embedding", "fbgemm::split_embedding_lookup", "tbe", "forward", "%s", params);
+        eager_kernel(eager, "embedding", "fbgemm::split_embedding_lookup", "tbe", "forward", "%s%s", params,
+                     s->build->model->sequence_input ? ";pooling=none" : "");
     }
     struct function *f = eager_function(eager, "SplitLookupFunction", lookup_backward, 1);
     if (f != NULL) {
