@@ -116,7 +116,7 @@ static void recognise(struct rank_builder *b, uint32_t device, struct graph_node
     };
     /* Around the launch of a captured graph stands an operator whose tensors are the whole graph's: they say nothing of one kernel. */
     const struct host_item *launch = &step->items[step->device[device].launch];
-    bool captured = launch->device_count > 1;
+    bool captured = launch->device_count > 1 || (launch->event != NULL && strstr(launch->event->name, "GraphLaunch") != NULL);
     for (uint32_t i = launch->parent; !captured && i != TRACE_NONE && site.operator_count < OPERATORS_MAX; i = step->items[i].parent) {
         operators[site.operator_count++] = (struct site_operator){ step->items[i].event->name,
                                                                    step->items[i].event->args };
