@@ -25,19 +25,35 @@ static size_t rows_of(const char *device, const char *suite, char *where, size_t
     return rows;
 }
 
+/* The first other device that has such rows; "" for none. */
+static size_t rows_elsewhere(const char *device, const char *suite, char *other, size_t capacity)
+{
+    struct data_names names = { 0 };
+    char where[96];
+    size_t rows = 0;
+    if (data_path_list("devices", &names, NULL) == SIM_OK) {
+        for (size_t i = 0; rows == 0 && i < names.count; i++) {
+            rows = strcmp(names.name[i], device) != 0 ? rows_of(names.name[i], suite, where, sizeof where) : 0;
+            snprintf(other, capacity, "%s", names.name[i]);
+        }
+        data_names_finish(&names);
+    }
+    return rows;
+}
+
 void cli_print_calibration(const char *device, const char *suite)
 {
-    char where[96] = "";
+    char where[96] = "", other[64] = "";
     size_t rows = rows_of(device, suite, where, sizeof where);
     if (rows > 0) {
         printf("  calibrated: suite %s has %zu measured rows of this device; reckon validate %s --device %s says how far off\n", suite, rows,
                where, device);
-    } else {
-        rows = rows_of("h200", suite, where, sizeof where);
-        printf("  uncalibrated: no measured row of suite %s on this device", suite);
-        if (rows > 0 && strcmp(device, "h200") != 0) {
-            printf("; the kernel's program is held by %zu of h200", rows);
-        }
-        puts("; --uncertainty gives an interval");
+        return;
     }
+    printf("  uncalibrated: no measured row of suite %s on this device", suite);
+    rows = rows_elsewhere(device, suite, other, sizeof other);
+    if (rows > 0) {
+        printf("; the kernel's program is held by %zu of %s", rows, other);
+    }
+    puts("; --uncertainty gives an interval");
 }

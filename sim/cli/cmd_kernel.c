@@ -128,6 +128,14 @@ static void cell_value(const struct reckon_kernel *kernel, char *text, size_t ca
 {
     snprintf(text, capacity, kernel->has_value ? "%.4g %s" : "-", kernel->value, kernel->unit);
 }
+static void cell_atomic(const struct reckon_kernel *kernel, char *text, size_t capacity)
+{
+    if (kernel->result.atomic_count > 0) {
+        snprintf(text, capacity, "%.4g ns", kernel->device_us * 1e3 / (double)kernel->result.atomic_count);
+    } else {
+        snprintf(text, capacity, "-");
+    }
+}
 static void cell_hits(const struct reckon_kernel *kernel, char *text, size_t capacity)
 {
     snprintf(text, capacity, "%.0f / %.0f / %.0f%%", kernel->result.l1_hit_rate * 100,
@@ -186,6 +194,9 @@ static void print_text(struct reckon_kernel *const *kernels, size_t count)
     print_row("time", kernels, count, cell_time);
     print_row("value", kernels, count, cell_value);
     print_row("limiter", kernels, count, cell_limiter);
+    if (kernels[0]->result.atomic_count > 0) {
+        print_row("time per atomic", kernels, count, cell_atomic);
+    }
     print_row("HBM traffic", kernels, count, cell_hbm);
     print_row("hits L1 / L2 / MALL", kernels, count, cell_hits);
     print_row("waves per CU / lanes", kernels, count, cell_occupancy);

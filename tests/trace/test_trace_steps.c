@@ -293,6 +293,29 @@ Test(trace_steps, gaps_count_when_host_times_are_kept)
     graph_destroy(graph);
 }
 
+#define GRAPH_KERNEL_EVENT(name, start)                                                                             \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" name "\",\"pid\":0,\"tid\":7,\"ts\":" #start                       \
+    ",\"dur\":10,\"args\":{\"device\":0,\"stream\":7,\"correlation\":1}}"
+
+/* A compiled function of one tensor of 40 MB launches a captured graph: its product and its fill are not the tensor's bytes. Launched alone, a
+ * kernel is the operator's. */
+Test(trace_steps, kernels_of_a_captured_graph_have_no_tensors)
+{
+    static const char function[] = ",{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"CompiledFunction\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":20,\"args\":"
+                                   "{\"Input Dims\":[[1000,10000]],\"Input type\":[\"float\"]}},";
+    char events[2000];
+    snprintf(events, sizeof events, STEP(1, 0) "%s" LAUNCH(1, 10) "," GRAPH_KERNEL_EVENT("some_gemm", 30) "," GRAPH_KERNEL_EVENT("some_fill", 40), function);
+    struct graph *captured = read_events(events);
+    snprintf(events, sizeof events, STEP(1, 0) "%s" LAUNCH(1, 10) "," GRAPH_KERNEL_EVENT("some_gemm", 30), function);
+    struct graph *alone = read_events(events);
+    cr_expect(eq(int, nth(captured, GRAPH_KERNEL, 0)->recognition, GRAPH_REPLAYED));
+    cr_expect(eq(int, nth(captured, GRAPH_KERNEL, 1)->recognition, GRAPH_REPLAYED));
+    cr_expect(has_note(captured, "part of a captured graph"));
+    cr_expect(eq(int, nth(alone, GRAPH_KERNEL, 0)->recognition, GRAPH_BY_BYTES));
+    graph_destroy(captured);
+    graph_destroy(alone);
+}
+
 /* ---- ranks ------------------------------------------------------------------------------------------------------ */
 
 Test(trace_steps, ranks_may_come_in_any_order)

@@ -114,8 +114,10 @@ static void recognise(struct rank_builder *b, uint32_t device, struct graph_node
         .dense_parameters = b->dense_parameters,
         .dense_parameter_tensors = b->dense_parameter_tensors,
     };
-    for (uint32_t i = step->items[step->device[device].launch].parent;
-         i != TRACE_NONE && site.operator_count < OPERATORS_MAX; i = step->items[i].parent) {
+    /* Around the launch of a captured graph stands an operator whose tensors are the whole graph's: they say nothing of one kernel. */
+    const struct host_item *launch = &step->items[step->device[device].launch];
+    bool captured = launch->device_count > 1 || (launch->event != NULL && strstr(launch->event->name, "GraphLaunch") != NULL);
+    for (uint32_t i = launch->parent; !captured && i != TRACE_NONE && site.operator_count < OPERATORS_MAX; i = step->items[i].parent) {
         operators[site.operator_count++] = (struct site_operator){ step->items[i].event->name,
                                                                    step->items[i].event->args };
     }
@@ -154,6 +156,9 @@ static void recognise(struct rank_builder *b, uint32_t device, struct graph_node
     }
     if (r.assumption != NULL) {
         remember_assumption(b, r.assumption);
+    }
+    if (captured && r.how == GRAPH_REPLAYED) {
+        remember_assumption(b, "part of a captured graph, without an operator of its own: as recorded");
     }
 }
 
