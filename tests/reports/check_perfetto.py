@@ -64,6 +64,7 @@ def main():
     root, program = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     breaches, count = [], 0
     inputs = [((trace, "--device", "mi350x"), events_of(os.path.join(root, trace))) for trace in TRACES]
+    inputs.append(((TRACES[1], "--device", "mi350x", "--batch", "8192", "--set", "batch=4096"), inputs[1][1]))
     inputs.append((("tests/fixtures/models/tiny.json", "--device", "h200", "--gpus", "2", "--set", "parallel=ddp"), None))
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "step.json")
@@ -72,6 +73,9 @@ def main():
             with open(path, encoding="utf-8") as file:
                 found, spans = check(answer, json.load(file), recorded)
             breaches += [f"{arguments[0]}: {b}" for b in found]
+            timed = recorded is not None and "--set" not in arguments # of another batch, or of a description, nothing was
+            if any((k["traced_ms"] is not None) != timed for k in answer["kernels"]):
+                breaches.append(f"{arguments[0]}: kernels have traced times: {timed} was expected")
             count += spans
     print("\n".join(breaches[:40] + [f"{count} spans: {len(breaches)} breaches"]))
     return 1 if breaches or not count else 0
