@@ -40,6 +40,7 @@ SLOWEST_S = 2.0
 TABS_MOST = 400
 LEAST_NUMBERS = 5 # on the emptiest page
 PROSE = {"64", "32", "80", "0.2", "128", "1"} # numbers of the pages' own sentences: --uncertainty 64, 80% interval, "searched to 128 times"
+DIGITS = re.compile(r"\d+(?:\.\d+)?")
 LOOSE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
@@ -232,10 +233,12 @@ class Check:
             if number is not None and not any(abs(number - float(value) * f) <= unit * 0.51 for f in (1, 100, 1e-6)):
                 self.breach(name, f"{shown!r} stands for {value}")
         ordered = sorted(known | {k * 100 for k in known} | {k * 1e-6 for k in known} | {k * 1e-3 for k in known})
-        quoted = " ".join(texts_of(shown_from, [])).replace(",", "")
+        quoted = set()
+        for quote in texts_of(shown_from, []):
+            quoted.update(t.replace(",", "") for pattern in (LOOSE, DIGITS) for t in pattern.findall(quote))
         for sentence in page.sentences + page.labels:
             for token in LOOSE.findall(sentence):
-                if token in PROSE or re.search(rf"(?<![\d.]){re.escape(token.replace(',', ''))}", quoted): # a hash may look like 1e9999
+                if token in PROSE or token.replace(",", "") in quoted: # a hash may look like 1e9999
                     continue
                 number, unit = shown_as(token)
                 at = bisect.bisect_left(ordered, number - unit * 0.51)
