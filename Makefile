@@ -103,14 +103,14 @@ fuzz:
 package:
 	@cmake/setup.sh
 	cmake --preset release -D CMAKE_INSTALL_PREFIX=/usr
-	cmake --build --preset release --target reckon -j $(JOBS)
+	cmake --build --preset release --target reckon reckon_library man -j $(JOBS)
 	cd build && cpack -G DEB
 
 PREFIX ?= /usr/local
 install:
 	@cmake/setup.sh
 	cmake --preset release -D CMAKE_INSTALL_PREFIX=$(PREFIX)
-	cmake --build --preset release --target reckon man -j $(JOBS)
+	cmake --build --preset release --target reckon reckon_library man -j $(JOBS)
 	cmake --install build
 
 clean:

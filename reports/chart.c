@@ -569,6 +569,12 @@ void chart_timeline(struct page *page, const struct json *timeline, const char *
     fprintf(page->out, "</svg></div></div><figcaption>A vertical line every <span class=tick>%s us</span>. Lanes: streams of the GPU and the host's calls; spans in "
                        "touch that are too narrow to see are drawn as one.",
             text);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(string_of(json_at(lanes, i), "kind"), "exposed") == 0) {
+            fputs(" Exposed: communication that no kernel runs beside.", page->out);
+            break;
+        }
+    }
     if (start > number_of(timeline, "start_us")) {
         fputs(" The host is ahead of the device: calls of this step that it made earlier are left out (the trace of --perfetto has them).", page->out);
     }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UPRIGHT_COLUMNS 10 /* a table of more is printed on pages laid across */
+#define UPRIGHT_COLUMNS 14 /* a table of more, columns of text twice, is printed on pages laid across */
 #define SHORT_TEXT 24 /* characters that a table keeps on one line */
 
 extern const char page_css[], page_js[], uplot_js[], uplot_css[]; /* made by cmake/EmbedText.cmake */
@@ -169,8 +169,12 @@ void page_notes(struct page *page, const struct json *notes, const char *prefix)
 void page_table_begin_more(struct page *page, const char *id, const char *caption, const struct page_column *columns, size_t count,
                            const char *more_id)
 {
+    size_t widths = count;
     page->tables++;
-    fprintf(page->out, "<div class=%s tabindex=0 role=region aria-label=\"", count > UPRIGHT_COLUMNS ? "\"scroll across\"" : "scroll");
+    for (size_t i = 0; i < count; i++) {
+        widths += columns[i].wide;
+    }
+    fprintf(page->out, "<div class=%s tabindex=0 role=region aria-label=\"", widths > UPRIGHT_COLUMNS ? "\"scroll across\"" : "scroll");
     page_escape(page->out, caption);
     fprintf(page->out, "\"><table class=sort id=\"%s\"", id);
     if (more_id != NULL) {

@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Processes of one prediction: devices by rank as a profile numbers them, hosts and counters far above any rank. */
-#define DEVICE_STRIDE 1000000u
+/* Processes of one prediction: its devices by rank, hosts and counters far above any rank; all of them above what a profile
+ * numbers (devices from 0, processes below 2^22), so that the two can be joined in one view and no track becomes both. */
+#define DEVICE_STRIDE 10000000u
 #define HOST_BASE 100000u
 #define EXPOSED_TID 99999u
 
@@ -44,7 +45,7 @@ static void put_metadata(struct writer *writer, const char *what, unsigned pid, 
 
 static unsigned pid_of(const struct reckon_lane *lane, size_t prediction)
 {
-    return (unsigned)prediction * DEVICE_STRIDE + lane->rank + (lane->kind == RECKON_LANE_HOST ? HOST_BASE : 0);
+    return (unsigned)(prediction + 1) * DEVICE_STRIDE + lane->rank + (lane->kind == RECKON_LANE_HOST ? HOST_BASE : 0);
 }
 
 static unsigned tid_of(const struct reckon_lane *lane)
@@ -65,12 +66,16 @@ static void put_lane(struct writer *writer, const struct reckon_prediction *pred
 }
 
 /* As a PyTorch profile names them. */
-static const char *category_text(const struct reckon_lane *lane, const char *category)
+static const char *category_text(const struct reckon_lane *lane, const char *category, const char *name)
 {
     if (lane->kind == RECKON_LANE_HOST) {
-        return strcmp(category, "host operator") == 0 ? "cpu_op" : "cuda_runtime";
+        bool driver = strncmp(name, "cu", 2) == 0 && strncmp(name, "cuda", 4) != 0;
+        return strcmp(category, "host operator") == 0 ? "cpu_op" : driver ? "cuda_driver" : "cuda_runtime";
     }
-    return lane->kind == RECKON_LANE_EXPOSED ? "user_annotation" : strcmp(category, "memory") == 0 ? "gpu_memcpy" : "kernel";
+    return lane->kind == RECKON_LANE_EXPOSED     ? "user_annotation"
+           : strncmp(name, "Memcpy ", 7) == 0 ? "gpu_memcpy"
+           : strncmp(name, "Memset ", 7) == 0 ? "gpu_memset"
+                                              : "kernel";
 }
 
 static void put_spans(struct writer *writer, const struct reckon_timeline *timeline, size_t index)
@@ -82,7 +87,7 @@ static void put_spans(struct writer *writer, const struct reckon_timeline *timel
         fputs("{\"ph\":\"X\",\"name\":", writer->out);
         put_string(writer->out, timeline->names[span->name]);
         fprintf(writer->out, ",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"category\":",
-                category_text(lane, timeline->categories[span->category]), pid_of(lane, index), tid_of(lane), span->start_us - timeline->start_us,
+                category_text(lane, timeline->categories[span->category], timeline->names[span->name]), pid_of(lane, index), tid_of(lane), span->start_us - timeline->start_us,
                 span->end_us - span->start_us);
         put_string(writer->out, timeline->categories[span->category]);
         if (lane->kind == RECKON_LANE_STREAM) {
@@ -102,7 +107,7 @@ static void put_counters(struct writer *writer, const struct reckon_timeline *ti
     } list[] = { { "HBM use", "percent", counters->hbm_share, 100 },
                  { "board power", "W", counters->watts, 1 },
                  { "core clock", "MHz", counters->clock_mhz, 1 } };
-    unsigned pid = (unsigned)index * DEVICE_STRIDE;
+    unsigned pid = (unsigned)(index + 1) * DEVICE_STRIDE;
     for (size_t l = 0; l < timeline->lane_count; l++) { /* of the first rank's device */
         if (timeline->lanes[l].kind == RECKON_LANE_STREAM) {
             pid = pid_of(&timeline->lanes[l], index);

@@ -359,8 +359,12 @@ static void print_all_kernels(const struct reckon_prediction *prediction)
         char label[300], name[80];
         row_label(row, label, sizeof label);
         short_name(row->name, name, sizeof name);
-        printf("  %6g %10.2f %10.2f %7.2f  %s [%s, %s]\n", row->count, row->traced_ms * 1e3 / row->count,
-               row->ms * 1e3 / row->count, row->ms / row->traced_ms, label, name, row->limiter);
+        char traced[24] = "-", ratio[24] = "-";
+        if (isfinite(row->traced_ms)) {
+            snprintf(traced, sizeof traced, "%.2f", row->traced_ms * 1e3 / row->count);
+            snprintf(ratio, sizeof ratio, "%.2f", row->ms / row->traced_ms);
+        }
+        printf("  %6g %10s %10.2f %7s  %s [%s, %s]\n", row->count, traced, row->ms * 1e3 / row->count, ratio, label, name, row->limiter);
     }
 }
 

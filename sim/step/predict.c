@@ -764,8 +764,8 @@ static void fill_rows(struct prediction_build *build)
         if (node->kind == GRAPH_COLLECTIVE && row->ms > WAITS_MOST * pricing->price.us * 1e-3 * per_rank) {
             snprintf(row->limiter, sizeof row->limiter, "slow rank");
         }
-        row->traced_ms = node->traced_us >= 0 && !is_described(build->graph) ? node->traced_us * 1e-3 * per_rank
-                                                                            : NAN;
+        row->traced_ms = node->traced_us > 0 && !is_described(build->graph) ? node->traced_us * 1e-3 * per_rank
+                                                                            : NAN; /* of another batch nothing was timed */
         category_add(prediction, row->category, row->ms, per_rank);
     }
     qsort(rows, count, sizeof rows[0], by_identity);
