@@ -1,9 +1,11 @@
 #include "calib/workers.h"
 #include "sim/core/status.h"
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,10 +34,15 @@ void workers_run(uint32_t jobs, size_t count, void (*task)(void *context, size_t
 {
     atomic_size_t *next = workers_share(sizeof *next);
     uint32_t started = 0;
+    pid_t parent = getpid();
     fflush(NULL); /* or every worker would print buffered text again */
     for (; started + 1 < jobs && started + 1 < count; started++) {
         pid_t worker = fork();
         if (worker == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL); /* an interrupt of the parent alone ends them too */
+            if (getppid() != parent) {
+                _exit(3);
+            }
             work(next, count, task, context);
             _exit(0);
         }

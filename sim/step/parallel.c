@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -110,9 +111,14 @@ enum sim_status parallel_run(uint32_t jobs, size_t count, void (*task)(void *con
         return sim_fail(error, SIM_NO_MEMORY, "no memory for %u workers", wanted);
     }
     fflush(NULL); /* or every worker would print the parent's buffered text again */
+    pid_t parent = getpid();
     for (; started < wanted; started++) {
         workers[started] = fork();
         if (workers[started] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL); /* an interrupt of the parent alone ends them too */
+            if (getppid() != parent) {
+                _exit(3);
+            }
             work(board, count, task, context);
             fflush(stderr);
             _exit(0);

@@ -154,6 +154,12 @@ Test(robust, closed_output_is_an_error)
     expect(RECKON_PROGRAM " devices >/dev/full", 1, "cannot write standard output");
 }
 
+/* The reader has gone before anything is written. */
+Test(robust, closed_pipe_is_an_error)
+{
+    expect("( sleep 0.2; " RECKON_PROGRAM " devices h200; echo code $? >&2 ) | true", 0, "cannot write standard output: Broken pipe\ncode 1");
+}
+
 Test(robust, names_with_spaces_quotes_and_letters)
 {
     char command[1500];
@@ -173,6 +179,7 @@ Test(robust, interrupt_ends_all_of_it)
     if (child == 0) {
         setenv("RECKON_DATA", SOURCE_DIR, 1);
         signal(SIGINT, SIG_DFL);
+        setpgid(0, 0);
         if (freopen("/dev/null", "w", stdout) == NULL) {
             _exit(9);
         }
@@ -186,6 +193,12 @@ Test(robust, interrupt_ends_all_of_it)
     cr_assert(eq(i32, waitpid(child, &state, 0), child));
     bool started = WIFSIGNALED(state) ? true : WEXITSTATUS(state) != 9;
     cr_expect(started, "state %d", state);
+    bool left = true; /* the workers, in its process group, were not sent anything */
+    for (int i = 0; i < 100 && left; i++) {
+        left = kill(-child, 0) == 0;
+        usleep(20000);
+    }
+    cr_expect(not(left), "workers outlive an interrupted parent");
 }
 
 Test(robust, decimal_comma_changes_nothing)
