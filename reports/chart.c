@@ -391,7 +391,7 @@ void chart_xy(struct page *page, const char *title, const struct chart_axes *axe
 
 #define SWING_HEIGHT 18.0
 
-static const struct bar_place swing_places[SHEETS] = { { 260, 40, 28, 0, 14 }, { 6, 14, 46, 20, 14 } };
+static const struct bar_place swing_places[SHEETS] = { { 310, 40, 28, 0, 14 }, { 6, 14, 46, 20, 14 } };
 
 static void put_swing(struct page *page, const struct sheet *sheet, const char *unit, const struct chart_swing *swing, const struct axis *x,
                       double middle, double top)
