@@ -1,11 +1,10 @@
 #include "calib/workers.h"
 #include "sim/core/status.h"
+#include "sim/core/worker_process.h"
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,10 +38,7 @@ void workers_run(uint32_t jobs, size_t count, void (*task)(void *context, size_t
     for (; started + 1 < jobs && started + 1 < count; started++) {
         pid_t worker = fork();
         if (worker == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL); /* an interrupt of the parent alone ends them too */
-            if (getppid() != parent) {
-                _exit(3);
-            }
+            worker_process_ends_with(parent);
             work(next, count, task, context);
             _exit(0);
         }

@@ -3,6 +3,7 @@
 #include "sim/core/data_path.h"
 #include "sim/reckon.h"
 #include "sim/step/parallel.h"
+#include "sim/step/params_text.h"
 #include "sim/step/price_board.h"
 #include "sim/step/session.h"
 #include <math.h>
@@ -234,7 +235,7 @@ enum sim_status reckon_kernel(struct reckon *reckon, const struct reckon_device 
             priced.loop = coverage->loop;
         }
     }
-    char *params = coverage != NULL ? harness_params(coverage, request->params) : NULL;
+    char *params = coverage != NULL ? params_with_defaults(request->params, coverage->params) : NULL;
     if (params != NULL) {
         priced.params = params;
     }

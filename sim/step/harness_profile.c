@@ -1,7 +1,5 @@
 #include "sim/step/harness_profile.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const cache_texts[HARNESS_CACHES] = { "program", "clean", "own", "predecessor",
@@ -168,34 +166,6 @@ const char *harness_library(const struct harness_profile *harness, const char *l
         }
     }
     return NULL;
-}
-
-static bool names_key(const char *params, const char *key, size_t length)
-{
-    for (const char *at = params; at != NULL && *at != '\0';) {
-        if (strncmp(at, key, length) == 0 && at[length] == '=') {
-            return true;
-        }
-        at = strchr(at, ';');
-        at = at != NULL ? at + 1 : NULL;
-    }
-    return false;
-}
-
-char *harness_params(const struct harness_coverage *coverage, const char *params)
-{
-    size_t used = params != NULL ? strlen(params) : 0, capacity = used + sizeof coverage->params + 2;
-    char *all = calloc(1, capacity);
-    SIM_ASSERT(all != NULL, "no memory for %zu bytes of parameters", capacity);
-    memcpy(all, params != NULL ? params : "", used);
-    for (const char *at = coverage->params; *at != '\0';) {
-        size_t length = strcspn(at, ";"), key = strcspn(at, "=");
-        if (length > 0 && !names_key(params, at, key)) {
-            used += (size_t)snprintf(all + used, capacity - used, "%s%.*s", used > 0 ? ";" : "", (int)length, at);
-        }
-        at += length + (at[length] == ';' ? 1 : 0);
-    }
-    return all;
 }
 
 static bool library_matches(const struct harness_profile *harness, const char *library)

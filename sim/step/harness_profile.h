@@ -46,9 +46,6 @@ enum sim_status harness_profile_read(const char *path, struct harness_profile *h
 const struct harness_coverage *harness_covers(const struct harness_profile *harness, const char *suite,
                                               const char *kernel, const char *library);
 
-/* `params` ("key=value;..." or NULL) with those of the coverage's own that it does not name put behind. The caller frees. */
-char *harness_params(const struct harness_coverage *coverage, const char *params);
-
 /* The name in the harness's list that equals `library`; NULL where there is none. Borrowed from the harness. */
 const char *harness_library(const struct harness_profile *harness, const char *library);
 

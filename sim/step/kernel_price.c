@@ -1,9 +1,11 @@
 #include "sim/step/kernel_price.h"
+#include "sim/step/params_text.h"
 #include "sim/step/price_board.h"
 #include "sim/step/session.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct kernel_machine machine_of(const struct chip_profile *chip)
@@ -673,18 +675,6 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
     return SIM_OK;
 }
 
-/* Does "k=v;k=v" give the key of the pair that `pair` begins with? */
-static bool has_key(const char *params, const char *pair)
-{
-    size_t length = strcspn(pair, "=");
-    for (const char *at = params; *at != '\0'; at += strcspn(at, ";"), at += *at == ';') {
-        if (strncmp(at, pair, length + 1) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 #define MENU_TEXT 1400 /* of parameters of a product on a given tile, or on one of LIBRARY_TILES_MAX */
 
 static bool gives_a_tile(const char *params)
@@ -787,27 +777,21 @@ static void take_menu(const struct kernel_price_machine *machine, const struct k
     }
 }
 
-/* Parameters by which the library's kernel is launched, but for those that the caller gives; false: none. */
-static bool take_kernel(const struct kernel_price_machine *machine, const struct kernel_price_request *request, char text[MENU_TEXT])
+/* The call's parameters with those by which the library launches its kernel, but for what the caller gives; NULL: none. */
+static char *launch_params(const struct kernel_price_machine *machine, const struct kernel_price_request *request)
 {
     const struct library_profile *library = library_set_find(machine->libraries, request->library, machine->chip->name);
     const struct library_kernel *kernel = library != NULL ? library_kernel_of(library, request->suite, request->kernel) : NULL;
-    const char *given = request->params != NULL ? request->params : "";
+    char setup[32] = "";
     if (kernel == NULL) {
-        return false;
+        return NULL;
     }
-    char added[MENU_TEXT];
-    int length = snprintf(added, sizeof added, "%s", kernel->params);
     if (kernel->setup_cycles > 0) {
-        snprintf(added + length, sizeof added - (size_t)length, "%ssetup_cycles=%.0f", length > 0 ? ";" : "", kernel->setup_cycles);
+        snprintf(setup, sizeof setup, "setup_cycles=%.0f", kernel->setup_cycles);
     }
-    length = snprintf(text, MENU_TEXT, "%s", given);
-    for (const char *at = added; *at != '\0' && length < MENU_TEXT; at += strcspn(at, ";"), at += *at == ';') {
-        if (!has_key(given, at)) {
-            length += snprintf(text + length, MENU_TEXT - (size_t)length, "%s%.*s", length > 0 ? ";" : "", (int)strcspn(at, ";"), at);
-        }
-    }
-    return length < MENU_TEXT && strcmp(text, given) != 0;
+    char *launched = params_with_defaults(request->params, kernel->params), *all = params_with_defaults(launched, setup);
+    free(launched);
+    return all;
 }
 
 void kernel_price_compute(const struct kernel_price_machine *machine,
@@ -815,11 +799,11 @@ void kernel_price_compute(const struct kernel_price_machine *machine,
 {
     struct kernel_plan *plan = NULL;
     struct sim_error error = { 0 };
-    char text[MENU_TEXT];
+    char text[MENU_TEXT], *launched = launch_params(machine, request);
     struct kernel_price_request taken = *request;
     memset(price, 0, sizeof *price);
-    if (take_kernel(machine, request, text)) {
-        taken.params = text;
+    if (launched != NULL) {
+        taken.params = launched;
     }
     price->status = plan_create(machine, request, taken.params, &plan, &error);
     if (price->status == SIM_OK) {
@@ -828,6 +812,7 @@ void kernel_price_compute(const struct kernel_price_machine *machine,
         price->status = price_plan(machine, &taken, plan, price, &error);
     }
     kernel_plan_destroy(plan);
+    free(launched);
     if (price->status != SIM_OK) {
         snprintf(price->error, sizeof price->error, "%s", error.text);
     }

@@ -1,4 +1,5 @@
 #include "sim/step/parallel.h"
+#include "sim/core/worker_process.h"
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -7,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -115,10 +115,7 @@ enum sim_status parallel_run(uint32_t jobs, size_t count, void (*task)(void *con
     for (; started < wanted; started++) {
         workers[started] = fork();
         if (workers[started] == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL); /* an interrupt of the parent alone ends them too */
-            if (getppid() != parent) {
-                _exit(3);
-            }
+            worker_process_ends_with(parent);
             work(board, count, task, context);
             fflush(stderr);
             _exit(0);

@@ -7,6 +7,7 @@
 #include "sim/step/memory.h"
 #include "sim/step/model_route.h"
 #include "sim/step/parallel.h"
+#include "sim/step/params_text.h"
 #include "sim/step/session.h"
 #include "sim/step/table_rows.h"
 #include <glob.h>
@@ -168,7 +169,7 @@ static void add_kernel_task(struct validation_build *build, const struct table_r
         return;
     }
     task.coverage = coverage;
-    char *params = harness_params(coverage, task.params);
+    char *params = params_with_defaults(task.params, coverage->params);
     free(task.params);
     task.params = params;
     task.request = (struct kernel_price_request){
