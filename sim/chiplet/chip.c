@@ -1,7 +1,8 @@
 /* One kernel on one package: occupancy, the initial cache state, what part of the kernel to simulate, and the result.
  * Sampling. A kernel whose requests exceed the window is cut in one of three ways:
  *   flow:       of a grid of many rounds, a stretch in the middle: its first resident workgroups are met spread over their
- *               lives, the run stops after the window, the rest follows at its rate; the end of the last ones is added;
+ *               lives, the run stops after the window, the rest follows at its rate; the end of the last ones is added. Grids
+ *               whose workgroups are unlike in length run so, too, for some rounds from a common start;
  *   workgroups: the first N of the grid (or N spread over it, when they differ) run to their end, the rest is extrapolated at
  *               the rate between 40% and 85% of the window, counted in loop trips and not in finished workgroups;
  *   trips:      when one round of resident workgroups already exceeds the window, each wave runs its first trips only, the
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "sim/chiplet/executor_internal.h"
+#include "sim/chiplet/grid_work.h"
 #include "sim/chiplet/power.h"
 #include "sim/chiplet/reference_internal.h"
 
@@ -26,13 +28,17 @@
 #define ROUNDS_WINDOWS 12   /* by a smaller one so many windows, up to */
 #define ROUNDS_QUICK 1.2e6
 #define ROUNDS_MORE 4       /* into more than the least of them, where those are small */
+#define UNLIKE 0.1         /* variation of workgroups' work from which on no few of them stand for the others */
+#define UNLIKE_ERROR 0.035 /* of their mean, one standard error: (variation / this)^2 of them are run */
+#define SAMPLE_MOST 0.7    /* of a grid: beyond, all of it is run */
 #define FLOW_ROUNDS 4      /* from which on a grid is a flow and not a few volleys */
 #define FLOW_STEPS 8       /* work units of a wave, to be met at one of them */
 #define FLOW_SHARE 0.25    /* of a round, simulated at least */
 #define SETTLING 2.5       /* times what can be under way */
 #define SENT_MATTERS 0.2   /* share of stores and atomics from which on those under way count too */
 #define TRIPS_LEAST 8
-#define TRIPS_STRETCH 2.5    /* a longer period's own work weighs little in it */
+#define TRIPS_LAST 3
+#define TRIPS_BEHIND 1.1   /* times the trips of the mean, of the wave that is farthest */
 #define HITS_MATTER 0.1    /* of the fetches, expected to be hits once the caches are full */
 #define DEFAULT_WINDOW_REQUESTS 1500000u
 #define LONGEST_WAVE_TRIPS 2000u /* of a wave that may bound the kernel alone: simulated, then scaled */
@@ -47,6 +53,7 @@ struct plan {
     double units_of_run_full; /* units of the simulated workgroups without the trip limit */
     double requests_per_unit;
     uint64_t resident;        /* workgroups */
+    struct grid_work work;    /* of the grid, by dispatch group; of no dies where nothing is cut */
     uint32_t rounds_counted;  /* CUT_WORKGROUPS: the pace is that of so many workgroups of each slot, after its first; 0: by marks */
 };
 
@@ -77,6 +84,7 @@ struct stretch_sizes {
     double rounds_run; /* when whole rounds are timed */
     bool is_in_rounds; /* and that is affordable */
     bool is_quick;
+    bool is_small; /* all of the grid fits in the default window */
 };
 
 static struct stretch_sizes stretch_sizes_of(const struct package *package, const struct wave_program *program, const struct plan *plan,
@@ -92,6 +100,7 @@ static struct stretch_sizes stretch_sizes_of(const struct package *package, cons
     double under_way = package->profile->l1_mshr + (mix.sent_share > SENT_MATTERS ? package->profile->l1_store_credits : 0);
     sizes.under_way = usable_units * under_way / cost_per_unit;
     sizes.is_quick = window_requests < DEFAULT_WINDOW_REQUESTS;
+    sizes.is_small = (double)program->work_units_total * cost_per_unit <= DEFAULT_WINDOW_REQUESTS;
     double affordable = (sizes.is_quick ? fmin(ROUNDS_WINDOWS * window_requests, ROUNDS_QUICK) : ROUNDS_REQUESTS) / cost_per_unit;
     if (mix.atomic_share > SENT_MATTERS) {
         affordable = ROUNDS_REQUESTS / cost_per_unit; /* queues at hot lines take lives to form */
@@ -102,28 +111,56 @@ static struct stretch_sizes stretch_sizes_of(const struct package *package, cons
     return sizes;
 }
 
-static void cut_flow(struct plan *plan, const struct wave_program *program, const struct stretch_sizes *sizes)
+/* A run from the middle of the grid that stops after `run` work units, with workgroups left to start. */
+static void cut_from_middle(struct plan *plan, const struct wave_program *program, const struct stretch_sizes *sizes, double run)
 {
-    double run = fmax(fmax(sizes->window, FLOW_SHARE * sizes->of_round), SETTLING * sizes->under_way);
     plan->cut = CUT_FLOW;
-    plan->run.in_flow = true;
+    plan->run.stops_at_marks = true;
     plan->run.units_expected = (uint64_t)(run / MARKS_END); /* the last mark */
     double taken = ceil(run / MARKS_END / sizes->per_workgroup) + (double)sizes->round;
     plan->run.first_workgroup = middle_of_grid(program, taken);
     plan->run.workgroup_count = program->workgroups - plan->run.first_workgroup;
 }
 
+static void cut_flow(struct plan *plan, const struct wave_program *program, const struct stretch_sizes *sizes)
+{
+    plan->run.in_flow = true;
+    cut_from_middle(plan, program, sizes, fmax(fmax(sizes->window, FLOW_SHARE * sizes->of_round), SETTLING * sizes->under_way));
+}
+
+/* So many of them that their mean is known, with workgroups left to start on every die; or all of a grid not much longer than that. */
+static void cut_unlike(struct plan *plan, const struct wave_program *program, const struct stretch_sizes *sizes, bool is_flow)
+{
+    double deviations = plan->work.variation / UNLIKE_ERROR;
+    double run = fmax(sizes->window, deviations * deviations * sizes->per_workgroup);
+    run = fmax(run, (is_flow ? 1 : sizes->rounds_run) * sizes->of_round);
+    if (run + sizes->of_round < SAMPLE_MOST * (double)program->work_units_total && !sizes->is_small) {
+        plan->run.in_flow = is_flow;
+        cut_from_middle(plan, program, sizes, run);
+    } else {
+        plan->run.units_expected = program->work_units_total;
+    }
+}
+
 static void cut_trips(struct plan *plan, const struct wave_program *program, const struct stretch_sizes *sizes)
 {
     double trip_units = sizes->per_workgroup / (double)program->trips_per_wave;
     double trips = fmax(sizes->window, SETTLING * sizes->under_way) / ((double)sizes->round * trip_units);
-    double period = (double)program->trips_period / MARKS_SPAN;
-    if (program->trips_period > 1 && period < TRIPS_STRETCH * trips) { /* between the first and the last mark lie whole periods */
-        trips = ceil(trips / period) * period;
-    }
     uint64_t limit = trips < TRIPS_LEAST ? TRIPS_LEAST : (uint64_t)ceil(trips);
+    if (program->trips_period > 1) { /* whole periods between the first and the last mark, and some trips for waves that are behind */
+        double first = fmax(MARKS_FIRST * trips, TRIPS_LEAST);
+        double span = fmax(ceil(MARKS_SPAN * trips / (double)program->trips_period), 1) * (double)program->trips_period;
+        limit = (uint64_t)ceil((first + span) * TRIPS_BEHIND) + 1;
+        plan->run.marks_first = (uint32_t)(1000 * first / (double)limit);
+        plan->run.marks_span = (uint32_t)(1000 * span / (double)limit);
+    }
+    if ((double)limit >= SAMPLE_MOST * (double)program->trips_per_wave && sizes->rounds <= 1) {
+        plan->run.units_expected = program->work_units_total;
+        return;
+    }
     if (limit >= program->trips_per_wave) {
         limit = program->trips_per_wave;
+        plan->run.marks_first = plan->run.marks_span = 0;
     }
     plan->cut = CUT_TRIPS;
     plan->run.workgroup_count = sizes->round;
@@ -189,12 +226,17 @@ static struct plan make_plan(struct executor *executor, const struct package *pa
         plan.run.units_expected = program->work_units_total;
         return plan;
     }
+    bool is_by_group = package->profile->dispatch_order == CHIP_DISPATCH_ROUND_ROBIN_GROUPS && package->groups <= GRID_DIES_MAX;
+    plan.work = grid_work_of(program, is_by_group ? package->groups : 1);
     bool is_fast = options->engine == CHIP_ENGINE_FAST;
     bool has_steps = sizes.per_workgroup >= FLOW_STEPS * program->waves_per_workgroup;
     /* waves that loop over the grid's stride sweep memory side by side: met apart, they would not */
     bool is_apart = program->trips_per_wave <= 1 || mix.atomic_share > SENT_MATTERS;
     bool can_cut = !sizes.is_in_rounds && !program->workgroups_differ;
-    if (can_cut && has_steps && is_apart && sizes.rounds >= FLOW_ROUNDS && is_fast) {
+    bool is_flow = can_cut && has_steps && is_apart && sizes.rounds >= FLOW_ROUNDS && is_fast;
+    if (is_fast && !program->workgroups_differ && plan.work.variation > UNLIKE) {
+        cut_unlike(&plan, program, &sizes, is_flow);
+    } else if (is_flow) {
         cut_flow(&plan, program, &sizes);
     } else if (can_cut && program->trips_per_wave > 1 && sizes.of_round * ROUNDS_LEAST > sizes.window) {
         cut_trips(&plan, program, &sizes);
@@ -342,8 +384,8 @@ static void prepare_caches(struct executor *executor, struct package *package, c
         break;
     case WAVE_CACHE_STATE_FLUSHED:
         package_fill_dirty(package);
-        if (plan->cut != CUT_NONE && package->mall != NULL) {
-            /* behind small L2s the long transient is the memory side's: a window meets that one */
+        if (plan->cut != CUT_NONE && plan->cut != CUT_TRIPS && package->mall != NULL) {
+            /* behind small L2s the long transient is the memory side's: a window in the middle meets that one */
             uint64_t lines = (uint64_t)(package->profile->l2_capacity * 1048576.0) / package->line_bytes;
             double total = (double)program->work_units_total * plan->requests_per_unit;
             struct run_request request = replay_request(program, plan, total, lines, share);
@@ -514,19 +556,90 @@ static double mean_life(const struct plan *plan, const struct run_outcome *outco
     return mean;
 }
 
-/* What the end of a flow adds to its work at the full rate. When no workgroup is left to start, the resident ones are spread over
- * their lives of `round` ticks: the flow keeps its rate until so few are left that each runs as if alone, in `alone` ticks a
- * workgroup. With r = alone / round, that takes round (1 + r^2) / 2 for half a round of work. */
-static double flow_end(const struct engine *engine, struct package *package, const struct wave_program *program, double round)
+/* Time of one workgroup with the package to itself, from its present caches. */
+static double alone_ticks(const struct engine *engine, struct package *package, uint64_t workgroup)
 {
-    struct run_request request = { .first_workgroup = program->workgroups - 1, .workgroup_count = 1, .unit_share = 1, .window = { 0, UINT64_MAX } };
+    struct run_request request = { .first_workgroup = workgroup, .workgroup_count = 1, .unit_share = 1, .window = { 0, UINT64_MAX } };
     struct run_outcome alone;
     struct package_traffic kept = package->traffic;
     package_reset_timing(package);
     engine_run(engine, &request, &alone);
     package->traffic = kept;
-    double r = (double)alone.end < round ? (double)alone.end / round : 1;
+    return (double)alone.end;
+}
+
+/* What the end of a flow adds to its work at the full rate. When no workgroup is left to start, the resident ones are spread over
+ * their lives of `round` ticks: the flow keeps its rate until so few are left that each runs as if alone, in `alone` ticks a
+ * workgroup. With r = alone / round, that takes round (1 + r^2) / 2 for half a round of work. */
+static double flow_end(const struct engine *engine, struct package *package, const struct wave_program *program, double round)
+{
+    double alone = alone_ticks(engine, package, program->workgroups - 1);
+    double r = alone < round ? alone / round : 1;
     return 0.5 * round * r * r;
+}
+
+/* How many times as fast as `per_unit`, the pace with all dies at work, the die with the greatest share runs by itself. */
+static double die_alone(const struct engine *engine, struct package *package, const struct plan *plan, double per_unit)
+{
+    uint32_t most = 0;
+    for (uint32_t d = 1; d < plan->work.dies; d++) {
+        most = plan->work.share[d] > plan->work.share[most] ? d : most;
+    }
+    if (plan->work.share[most] <= 1) {
+        return 1;
+    }
+    struct run_request request = plan->run;
+    struct run_outcome outcome;
+    struct package_traffic kept = package->traffic;
+    request.one_group_only = true;
+    request.one_group = most;
+    request.units_expected /= plan->work.dies;
+    package_reset_timing(package);
+    engine_run(engine, &request, &outcome);
+    package->traffic = kept;
+    double ignored;
+    double alone = steady_ticks_per_unit(&outcome, &ignored) / plan->work.dies;
+    return alone > 0 ? fmax(per_unit / alone, 1) : 1;
+}
+
+/* Of a grid whose workgroups are unlike in length: its time over that of all its work at the pace `per_unit`. */
+static double unlike_stretch(const struct engine *engine, struct package *package, const struct plan *plan, double per_unit, double share)
+{
+    const struct grid_work *work = &plan->work;
+    uint32_t usable = (uint32_t)(package->units * share + 0.5);
+    uint32_t units = usable > work->dies ? usable / work->dies : 1;
+    uint64_t resident = plan->resident / ((uint64_t)units * work->dies);
+    struct grid_slots slots = { .units = units, .resident = (uint32_t)(resident > 0 ? resident : 1),
+                                .alone = 1, .die_alone = die_alone(engine, package, plan, per_unit) };
+    if (work->units != NULL) {
+        double among = (double)work->units[work->longest] * per_unit * (double)plan->resident;
+        slots.alone = fmax(among / alone_ticks(engine, package, work->longest), 1);
+    }
+    return grid_work_stretch(work, &slots);
+}
+
+/* What waves do after their last trip (results leave, parts are added up) and a window of the first trips does not have: the last
+ * trips against as many before them, each of both from its start. */
+static double after_last_trip(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan)
+{
+    uint64_t trips = program->trips_per_wave;
+    if (program->trips_period > 1 || trips < 2 * TRIPS_LAST) {
+        return 0;
+    }
+    struct run_request request = plan->run;
+    struct package_traffic kept = package->traffic;
+    double end[2];
+    for (int last = 0; last < 2; last++) {
+        struct run_outcome outcome;
+        request.window.trip_first = trips - (2 - (uint64_t)last) * TRIPS_LAST;
+        request.window.trip_limit = last ? UINT64_MAX : trips - TRIPS_LAST;
+        request.units_expected = 0;
+        package_reset_timing(package);
+        engine_run(engine, &request, &outcome);
+        end[last] = (double)outcome.end;
+    }
+    package->traffic = kept;
+    return fmax(end[1] - end[0], 0);
 }
 
 static double run_plan(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan,
@@ -546,14 +659,21 @@ static double run_plan(const struct engine *engine, struct package *package, con
         double life = mean_life(plan, outcome, error);
         per_unit = life > 0 ? life / round_units : per_unit;
     }
+    double stretch = plan->work.variation > UNLIKE ? unlike_stretch(engine, package, plan, per_unit, plan->run.unit_share) : 1;
+    if (plan->work.units != NULL && outcome->stopped) {
+        return ticks + (units * stretch - (double)outcome->units) * per_unit;
+    }
     if (plan->cut == CUT_FLOW || (plan->cut == CUT_WORKGROUPS && outcome->stopped && !program->workgroups_differ)) {
-        return ticks + rest * per_unit + flow_end(engine, package, program, per_unit * round_units);
+        return ticks + (units * stretch - (double)outcome->units) * per_unit + flow_end(engine, package, program, per_unit * round_units);
     }
     if (plan->cut == CUT_WORKGROUPS) {
-        return ticks + rest * per_unit;
+        return ticks + rest * stretch * per_unit;
     }
     double rest_of_round = plan->units_of_run_full - (double)outcome->units;
-    double round = ticks + (rest_of_round > 0 ? rest_of_round * per_unit : 0);
+    double round = ticks;
+    if (rest_of_round > 0) {
+        round += rest_of_round * per_unit + after_last_trip(engine, package, program, plan);
+    }
     double last = 0;
     if (plan->remainder > 0) {
         struct run_request request = plan->run;
@@ -669,6 +789,7 @@ static enum sim_status run_engine(const struct chip_profile *profile, const stru
         }
     }
     fill_power(result, profile, program);
+    grid_work_finish(&plan.work);
     reference_destroy(engine.reference);
     executor_destroy(executor);
     package_destroy(package);

@@ -741,9 +741,9 @@ static inline void count_units(struct executor *executor, uint32_t units, sim_ti
     outcome->units += units;
     while (executor->mark_index < RUN_MARKS && !executor->request->marks_by_dispatch && outcome->units >= executor->mark_due) {
         set_mark(executor, t);
-        executor->mark_due = executor->request->units_expected * (40 + 9 * executor->mark_index) / 100;
+        executor->mark_due = run_mark_due(executor->request, executor->mark_index);
     }
-    if (executor->request->in_flow && executor->mark_index == RUN_MARKS) {
+    if (executor->request->stops_at_marks && executor->mark_index == RUN_MARKS) {
         outcome->stopped = true;
         outcome->end = t;
     }
@@ -1082,7 +1082,8 @@ static void fill_slots(struct executor *executor, const struct run_request *requ
     executor->next_workgroup = request->first_workgroup;
     executor->end_workgroup = request->first_workgroup + request->workgroup_count;
     for (uint32_t g = 0; g < executor->package->groups; g++) {
-        executor->next_of_group[g] = request->first_workgroup + g;
+        bool starts = !request->one_group_only || g == request->one_group;
+        executor->next_of_group[g] = starts ? request->first_workgroup + g : executor->end_workgroup;
     }
     for (uint32_t s = 0; s < executor->slot_count; s++) {
         executor->slots[s].unit = s % executor->package->units;
@@ -1300,7 +1301,7 @@ void executor_run(struct executor *executor, const struct run_request *request, 
     executor->request = request;
     executor->outcome = outcome;
     executor->mark_index = request->units_expected > 0 || request->marks_by_dispatch ? 0 : RUN_MARKS;
-    executor->mark_due = request->units_expected * 40 / 100;
+    executor->mark_due = run_mark_due(request, 0);
     executor->last_drain = 0;
     executor->last_drain_stage = KERNEL_STAGE_LATENCY;
     executor->lifetime = 0;

@@ -6,9 +6,10 @@
 
 #define SIMDS_MAX 8
 #define RUN_ROUNDS 4 /* of resident workgroups, whose lives are added up */
-#define RUN_MARKS 6 /* times at evenly spaced unit counts between 40% and 85% of a run */
-#define MARKS_END 0.85
+#define RUN_MARKS 6 /* times at evenly spaced unit counts, between 40% and 85% of a run where nothing else is said */
+#define MARKS_FIRST 0.4
 #define MARKS_SPAN 0.45
+#define MARKS_END (MARKS_FIRST + MARKS_SPAN)
 
 struct occupancy {
     uint32_t workgroups_per_unit;
@@ -26,15 +27,26 @@ struct run_request {
     uint64_t sample_of;      /* 0: workgroup index = position; else positions are spread over this many workgroups */
     struct wave_window window;
     uint64_t units_expected; /* for the marks; 0: none */
+    uint32_t marks_first, marks_span; /* thousandths of units_expected: first mark, and from it to the last; 0: the usual 400, 450 */
     bool marks_by_dispatch;  /* marks at 40% .. 100% of the workgroups dispatched, and the run stops at the last: for grids whose
                                 workgroups differ so much that the longest outlive the rest by far */
-    bool in_flow;            /* from the middle of a long grid: the first workgroups resident are met spread over their lives, the run
-                                stops at the last mark */
+    bool stops_at_marks;     /* at the last of them, whatever is left to run */
+    bool in_flow;            /* from the middle of a long grid: the first workgroups resident are met spread over their lives */
     uint32_t rounds_wanted;  /* not 0: stop once every slot has seen so many workgroups end */
     double unit_share;       /* of CUs/SMs available, (0, 1] */
     bool one_wave_only;      /* the other waves of the workgroup retire at once */
     uint32_t one_wave;
+    bool one_group_only;     /* workgroups of other dispatch groups (XCDs) never start */
+    uint32_t one_group;
 };
+
+/* Units after which the index-th mark is set. */
+static inline uint64_t run_mark_due(const struct run_request *request, uint32_t index)
+{
+    uint64_t first = request->marks_first > 0 ? request->marks_first : (uint64_t)(1000 * MARKS_FIRST + 0.5);
+    uint64_t span = request->marks_span > 0 ? request->marks_span : (uint64_t)(1000 * MARKS_SPAN + 0.5);
+    return request->units_expected * (first * (RUN_MARKS - 1) + span * index) / (1000 * (RUN_MARKS - 1));
+}
 
 struct run_outcome {
     sim_ticks end;                     /* last wave retired and last store or atomic drained */

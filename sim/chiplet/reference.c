@@ -252,7 +252,7 @@ static void count_units(struct reference *reference, uint32_t units)
     reference->outcome->units += units;
     while (units > 0 && !request->marks_by_dispatch && reference->mark_index < RUN_MARKS && reference->outcome->units >= reference->mark_due) {
         set_mark(reference);
-        reference->mark_due = request->units_expected * (40 + 9 * reference->mark_index) / 100;
+        reference->mark_due = run_mark_due(request, reference->mark_index);
     }
 }
 
@@ -723,7 +723,8 @@ static void fill_slots(struct reference *reference)
     reference->next_workgroup = request->first_workgroup;
     reference->end_workgroup = request->first_workgroup + request->workgroup_count;
     for (uint32_t g = 0; g < package->groups; g++) {
-        reference->next_of_group[g] = request->first_workgroup + g;
+        bool starts = !request->one_group_only || g == request->one_group;
+        reference->next_of_group[g] = starts ? request->first_workgroup + g : reference->end_workgroup;
     }
     for (uint32_t s = 0; s < reference->slot_count; s++) {
         struct slot *slot = &reference->slots[s];
@@ -792,7 +793,7 @@ void reference_run(struct reference *reference, const struct run_request *reques
     reference->request = request;
     reference->outcome = outcome;
     reference->mark_index = request->units_expected > 0 || request->marks_by_dispatch ? 0 : RUN_MARKS;
-    reference->mark_due = request->units_expected * 40 / 100;
+    reference->mark_due = run_mark_due(request, 0);
     reset(reference);
     fill_slots(reference);
     while (reference->heap_count > 0 && !outcome->stopped) {

@@ -11,7 +11,7 @@
 #define QUICK 100000 /* of a step: most of a kernel is replayed or filled in, not timed */
 
 struct sampled_case {
-    char device[16], suite[16], kernel[24], params[96];
+    char device[16], suite[16], kernel[24], params[112];
     double known_ratio; /* sampled / exact where it is off by more than that, not settled; 1: it is not */
     uint64_t window;    /* line requests; 0: the default */
 };
@@ -41,6 +41,13 @@ ParameterizedTestParameters(sampling, sampled_is_within_two_percent_of_exact)
         { "mi350x", "bandwidth", "copy", "mb=512", 1, QUICK },
         { "mi350x", "tbe", "forward", "B=65536;T=2;L=10;D=64;rows=1000000;alpha=1;prec=fp16;code=measured", 1, QUICK }, /* half of it found */
         { "mi350x", "pointwise", "add", "n=67108864;dtype=fp32", 0.83, QUICK },
+        /* of 16 causal tiles a head each die has its own two, the longest one die alone */
+        { "mi350x", "attention", "jfa_fwd", "B=4;heads=64;kv_heads=64;S=2048;d=128;causal=1;sparsity=0;act=softmax", 1, QUICK },
+        { "mi350x", "attention", "hstu_bwd", "B=256;heads=4;S=2048;d=64;causal=1;sparsity=0.8", 1, QUICK }, /* lengths from 1 to 818 */
+        /* persistent: a long and a short tile in turn */
+        { "mi350x", "attention", "sdpa_fwd", "b=16;h=16;s=2048;d=128;causal=1", 1, QUICK },
+        { "h200", "attention", "sdpa_fwd", "b=8;h=16;s=2048;d=128;causal=1", 1, QUICK },
+        { "mi350x", "gemm", "mm", "M=2048;N=2048;K=8192;dtype=bf16", 1, QUICK }, /* K in four parts, added up after the last trip */
     };
     return cr_make_param_array(struct sampled_case, cases, sizeof cases / sizeof cases[0]);
 }
@@ -70,8 +77,13 @@ ParameterizedTest(struct sampled_case *c, sampling, sampled_is_within_two_percen
         .lanes = (uint32_t)profile.unit_lanes,
         .hbm_bytes = (uint64_t)(profile.hbm_capacity * 1073741824.0),
         .lds_bytes_per_workgroup_max = (uint32_t)(profile.unit_lds_per_workgroup_max * 1024),
-        .core_mhz = profile.clock_core_max
+        .core_mhz = profile.clock_core_max,
+        .registers_per_lane_max = (uint32_t)profile.unit_registers_per_lane_max,
+        .simd_registers = (uint32_t)(profile.unit_registers / profile.unit_simds / profile.unit_lanes),
+        .dispatch_dies = profile.dispatch_order == CHIP_DISPATCH_ROUND_ROBIN_GROUPS ? (uint32_t)profile.package_groups : 1,
+        .chip = &profile
     };
+    machine.matrix_flops_per_cycle[WAVE_BF16] = profile.matrix_bf16;
     cr_assert(kernel_params_parse(c->params, &params, &error) == SIM_OK, "%s", error.text);
     cr_assert(kernel_plan_create(c->suite, c->kernel, params, &machine, &plan, &error) == SIM_OK, "%s",
               error.text);

@@ -12,6 +12,7 @@
  * loop over whole tiles and mask what is left: ROCm/composable_kernel, HazyResearch/HipKittens). */
 #include "sim/core/chip_profile.h"
 #include "workloads/kernels/dense_internal.h"
+#include <math.h>
 #include <stdlib.h>
 
 #define SPANS_PER_OP 64u
@@ -703,6 +704,10 @@ static void flash_finish(struct kernel_build *build, struct wave_program *progra
     }
     program->work_units_total = units * flash->waves;
     program->trips_per_wave = units / program->workgroups >= 8 ? units / program->workgroups : 0;
+    if (p->persistent && program->trips_per_wave > 0) { /* a section gives each workgroup its long and its short tiles */
+        double sections = fmax(1, (double)(p->batch * p->heads) / (double)flash->section);
+        program->trips_period = max_u64(1, (uint64_t)((double)program->trips_per_wave / sections + 0.5));
+    }
     bool uneven = (double)longest * (double)program->workgroups > 1.05 * (double)units; /* steps cost alike */
     program->longest_wave_trips = uneven ? longest : 0;
 }
