@@ -80,7 +80,9 @@ Test(field_answers, h11_ordering_costs_where_caches_are_not_coherent, .timeout =
     cr_expect(lt(dbl, b200, 1.05));
 }
 
-/* H16, pytorch/pytorch#183945: heads kept on one die: between -0.3 and 2.4% on MI350X, 373 to 570 TFLOP/s. */
+/* H16, pytorch/pytorch#183945: heads kept on one die: between -0.3 and 2.4% on MI350X, 373 to 570 TFLOP/s. Numbered tiles first, a die has
+ * every eighth causal tile of a head: of 64 the heaviest die's are (64 - 8) / 2 + 8 + 0.5 = 36.5 steps in the mean where all have 32.5, and
+ * the fix, which evens that out, gains up to 12% (D35). */
 Test(field_answers, h16_keeping_heads_on_a_die_gains_little, .timeout = 200)
 {
     static const char *const shapes[] = { "B=1 S=16384", "B=2 S=8192" };
@@ -97,7 +99,7 @@ Test(field_answers, h16_keeping_heads_on_a_die_gains_little, .timeout = 200)
             json_destroy(root);
         }
         printf("H16 %s: gain %.3f, L2 hits %.2f to %.2f\n", shapes[i], us[0] / us[1], hits[0], hits[1]);
-        cr_expect(us[0] / us[1] > 0.98 && us[0] / us[1] < 1.08, "%s: %g", shapes[i], us[0] / us[1]);
+        cr_expect(us[0] / us[1] > 0.98 && us[0] / us[1] < (i == 0 ? 1.08 : 36.5 / 32.5), "%s: %g", shapes[i], us[0] / us[1]);
         cr_expect(gt(dbl, hits[1], hits[0]));
     }
 }
