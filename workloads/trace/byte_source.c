@@ -136,3 +136,14 @@ void byte_source_close(struct byte_source *source)
     }
     free(source);
 }
+
+bool byte_source_is_packed(const char *path)
+{
+    unsigned char magic[4] = { 0 };
+    FILE *file = fopen(path, "rb");
+    size_t count = file == NULL ? 0 : fread(magic, 1, sizeof magic, file);
+    if (file != NULL) {
+        fclose(file);
+    }
+    return count == sizeof magic && (memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0 || memcmp(magic, "\x1f\x8b", 2) == 0);
+}
