@@ -410,6 +410,17 @@ static double operator_cost(const struct step_host_costs *costs, const struct gr
     return costs->traced_operators && node->traced_us >= 0 ? node->traced_us : costs->operator_us;
 }
 
+/* A launch call, with what it does beyond one for the copies that it puts on the device. */
+static double launch_cost(const struct simulation *sim, const struct graph_node *launch)
+{
+    double us = sim->host->launch_us;
+    uint32_t count = launch->launched_count > 0 ? launch->launched_count : 1;
+    for (uint32_t i = 0; launch->launched != NONE && i < count; i++) {
+        us += sim->prices[launch->launched + i].call_us;
+    }
+    return us;
+}
+
 /* End of a step's program: true when another step follows. */
 static bool host_next_iteration(struct host *host)
 {
@@ -476,8 +487,8 @@ static void host_run(struct simulation *sim, struct host *host)
             host->at++;
             break;
         case GRAPH_HOST_LAUNCH:
-            note_call(sim, host, index, us, costs->launch_us);
-            host_spend(host, us + costs->launch_us, index);
+            note_call(sim, host, index, us, launch_cost(sim, node));
+            host_spend(host, us + launch_cost(sim, node), index);
             return;
         default: /* record or wait */
             note_call(sim, host, index, us, costs->event_us);
@@ -783,7 +794,7 @@ static double host_us_of(const struct simulation *sim, const struct host *host)
         const struct graph_node *node = &sim->graph->nodes[host->program[i]];
         switch (node->kind) {
         case GRAPH_HOST_OP: us += operator_cost(sim->host, node); break;
-        case GRAPH_HOST_LAUNCH: us += sim->host->launch_us; break;
+        case GRAPH_HOST_LAUNCH: us += launch_cost(sim, node); break;
         case GRAPH_HOST_SYNC: us += sim->dropped[host->program[i]] ? 0 : sim->host->sync_us; break;
         case GRAPH_EVENT_RECORD:
         case GRAPH_EVENT_WAIT: us += sim->host->event_us; break;

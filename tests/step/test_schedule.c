@@ -426,3 +426,19 @@ Test(schedule, is_deterministic)
     step_timeline_destroy(a);
     step_timeline_destroy(b);
 }
+
+/* An operator of 10 us and a launch of 5 that stages a copy for 40 more: the copy of 20 us reaches the device 3 us after, and a
+ * step a host's 55 us. */
+Test(schedule, a_call_that_stages_holds_the_host)
+{
+    struct small small;
+    small_init(&small, 1);
+    add_operator(&small, 0);
+    uint32_t copy = add_kernel(&small, 0, 0, (struct step_price){ .us = 20, .call_us = 40 });
+    struct step_timeline *timeline = run(&small, &costs, &back_to_back);
+    cr_expect(epsilon_eq(dbl, timeline->step_ms, 0.055, 1e-9));
+    cr_expect(epsilon_eq(dbl, timeline->ranks[0].host_ms, 0.055, 1e-9));
+    cr_expect(epsilon_eq(dbl, timeline->ranks[0].gpu_busy_ms, 0.020, 1e-9));
+    cr_expect(epsilon_eq(dbl, timeline->end_us[copy] - timeline->start_us[copy], 20, 1e-9));
+    step_timeline_destroy(timeline);
+}
