@@ -50,7 +50,7 @@ struct meeting {
     uint32_t size, arrived;
     bool moving, done;
     double remaining_us, rate;
-    sim_time settled;
+    sim_time settled, began; /* began: when it began to move */
 };
 
 struct host {
@@ -321,7 +321,7 @@ static void item_start(struct simulation *sim, struct rank *rank, struct item *i
         meeting->remaining_us = fmax(meeting->remaining_us, price->us);
         if (meeting->arrived == meeting->size) {
             meeting->moving = true;
-            meeting->settled = now;
+            meeting->settled = meeting->began = now;
             for (uint32_t i = 0; i < meeting->size; i++) {
                 sim->ranks[meeting->items[i]->rank].changed = true;
             }
@@ -762,7 +762,7 @@ static bool simulation_build(struct simulation *sim, size_t *dropped)
 /* ---- results */
 
 struct interval {
-    double start, end;
+    double start, end, moving; /* moving: from when on it is no waiting */
     bool communication;
 };
 
@@ -810,19 +810,31 @@ static void rank_measure(struct simulation *sim, uint32_t rank, struct interval 
 {
     double from = time_to_us(sim->last_end[SHOWN_STEP - WINDOW_STEPS]),
            to = time_to_us(sim->last_end[SHOWN_STEP]);
-    size_t count = 0;
+    size_t count = 0, moving = 0;
     for (size_t i = 0; i < ITERATIONS * sim->graph->node_count; i++) {
         const struct item *item = &sim->items[i];
         double start = fmax(time_to_us(item->start), from), end = fmin(time_to_us(item->end), to);
         if (item->rank == rank && item->done && graph_is_device(&sim->graph->nodes[item->node]) &&
             end > start) {
-            intervals[count++] = (struct interval){ start, end, item->meeting != NULL };
+            bool collective = item->meeting != NULL;
+            intervals[count++] =
+                (struct interval){ start, end, collective ? time_to_us(item->meeting->began) : start, collective };
         }
     }
     qsort(intervals, count, sizeof intervals[0], by_start);
     double busy = union_us(intervals, count, false), kernels = union_us(intervals, count, true);
     times->gpu_busy_ms = busy / WINDOW_STEPS * 1e-3;
     times->exposed_comm_ms = (busy - kernels) / WINDOW_STEPS * 1e-3;
+    for (size_t i = 0; i < count; i++) {
+        intervals[i].start = fmax(intervals[i].start, intervals[i].moving);
+        if (intervals[i].end > intervals[i].start) {
+            intervals[moving++] = intervals[i];
+        }
+    }
+    if (moving > 0) {
+        qsort(intervals, moving, sizeof intervals[0], by_start);
+    }
+    times->gpu_moving_ms = union_us(intervals, moving, false) / WINDOW_STEPS * 1e-3;
     times->host_ms = host_us_of(sim, &sim->ranks[rank].host) * 1e-3;
 }
 

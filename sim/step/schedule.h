@@ -41,6 +41,7 @@ struct step_options {
 struct step_rank_times {
     double host_ms;         /* host time of one step: all its calls, without waiting */
     double gpu_busy_ms;     /* union of kernels and collectives */
+    double gpu_moving_ms;   /* the same, collectives from the moment their last rank is there */
     double exposed_comm_ms; /* collectives with no kernel beside them, waiting for late ranks included */
 };
 

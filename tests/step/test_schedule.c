@@ -311,6 +311,9 @@ Test(schedule, collective_starts_with_the_last_rank)
     NEAR(timeline->end_us[at_early], timeline->end_us[at_late]);
     NEAR(timeline->ranks[0].exposed_comm_ms, 0.030);
     NEAR(timeline->ranks[1].exposed_comm_ms, 0.060);
+    NEAR(timeline->ranks[0].gpu_moving_ms, 0.080); /* 50 of kernel and 30 of transfer */
+    NEAR(timeline->ranks[1].gpu_busy_ms, 0.080);
+    NEAR(timeline->ranks[1].gpu_moving_ms, 0.050); /* 20 and 30; it waits for 30 */
     step_timeline_destroy(timeline);
 }
 
