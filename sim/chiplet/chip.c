@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "sim/chiplet/executor_internal.h"
+#include "sim/chiplet/part_internal.h"
 #include "sim/chiplet/power.h"
 #include "sim/chiplet/reference_internal.h"
 
@@ -681,5 +682,14 @@ enum sim_status chip_run(const struct chip_profile *profile, const struct wave_p
     SIM_ASSERT(program->workgroups > 0 && program->waves_per_workgroup > 0, "%s: %llu workgroups of %u waves", program->name,
                (unsigned long long)program->workgroups, program->waves_per_workgroup);
     SIM_ASSERT(program->work_units_total > 0, "%s: no work units", program->name);
-    return run_engine(profile, program, options, result, error);
+    struct part part;
+    if (!part_of(profile, program, options, &part)) {
+        return run_engine(profile, program, options, result, error);
+    }
+    enum sim_status status = run_engine(&part.profile, &part.program, &part.options, result, error);
+    if (status == SIM_OK) {
+        part_extend(&part, program, result);
+        fill_power(result, profile, program);
+    }
+    return status;
 }
