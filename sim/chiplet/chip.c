@@ -607,16 +607,21 @@ static double run_from_strange_caches(const struct engine *engine, struct packag
     return lasts * first + (1 - lasts) * rest;
 }
 
+static void fill_watts(struct kernel_result *result, const struct chip_profile *profile)
+{
+    result->watts = profile->power_idle;
+    if (result->duration_us > 0) {
+        result->watts += (result->core_uj * power_core_scale(profile, result->clock_mhz) + result->memory_uj) / result->duration_us;
+    }
+}
+
 static void fill_power(struct kernel_result *result, const struct chip_profile *profile, const struct wave_program *program)
 {
     struct power_activity activity = power_activity_of(program, result, (uint32_t)profile->unit_lanes);
     struct power_energy energy = power_energy_of(profile, &activity);
     result->core_uj = energy.core_uj;
     result->memory_uj = energy.memory_uj;
-    result->watts = profile->power_idle;
-    if (result->duration_us > 0) {
-        result->watts += (energy.core_uj * power_core_scale(profile, result->clock_mhz) + energy.memory_uj) / result->duration_us;
-    }
+    fill_watts(result, profile);
 }
 
 static enum sim_status run_engine(const struct chip_profile *profile, const struct wave_program *program, const struct chip_options *options,
@@ -686,10 +691,10 @@ enum sim_status chip_run(const struct chip_profile *profile, const struct wave_p
     if (!part_of(profile, program, options, &part)) {
         return run_engine(profile, program, options, result, error);
     }
-    enum sim_status status = run_engine(&part.profile, &part.program, &part.options, result, error);
+    enum sim_status status = run_engine(&part.profile, &part.program, options, result, error);
     if (status == SIM_OK) {
-        part_extend(&part, program, result);
-        fill_power(result, profile, program);
+        part_extend(&part, result);
+        fill_watts(result, profile);
     }
     return status;
 }

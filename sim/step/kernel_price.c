@@ -710,6 +710,9 @@ static enum sim_status plan_create(const struct kernel_price_machine *machine, c
 {
     struct kernel_params *params = NULL;
     struct kernel_machine kernel_machine = machine_of(machine->chip);
+    if (!request->exact && request->window_requests > 0 && machine->engine == CHIP_ENGINE_FAST) {
+        kernel_machine.parts = chip_parts(machine->chip);
+    }
     enum sim_status status = kernel_params_parse(text, &params, error);
     if (status == SIM_OK) {
         status = kernel_plan_create(request->suite, request->kernel, params, &kernel_machine, plan, error);
