@@ -1,7 +1,9 @@
 /* A file read in two passes, the events of one step kept, gives the step that the whole file gives. */
 #include "tests/trace/trace_test.h"
+#include "workloads/trace/input_internal.h"
 #include "workloads/trace/trace_internal.h"
 #include <glob.h>
+#include <zstd.h>
 
 static void same_event(const struct trace_event *a, const struct trace_event *b, const char *where)
 {
@@ -182,5 +184,30 @@ Test(step_file, elements_cut_by_the_window)
     const char *path = write_bytes(text, length);
     cr_expect(eq(int, compare(path, -1), 1));
     unlink(path);
+    free(text);
+}
+
+/* Plain and zstd, whose blocks without events of the step are passed over in ways of their own; 7,767 events, two steps. */
+Test(step_file, blocks_are_passed_over_in_every_packing)
+{
+    size_t capacity = (size_t)8 << 20, length = 0, got;
+    char *text = malloc(capacity), *packed = malloc(ZSTD_compressBound(capacity));
+    struct byte_source *source;
+    struct sim_error error;
+    cr_assert(eq(int, byte_source_open(FIXTURE("dlrm_dcnv2_w1_r0.kineto.json.gz"), &source, &error), SIM_OK));
+    while ((got = byte_source_read(source, text + length, capacity - length)) > 0) {
+        length += got;
+    }
+    byte_source_close(source);
+    cr_assert(length > (size_t)2 << 20 && length < capacity, "%zu bytes", length);
+    const char *plain = write_bytes(text, length);
+    const char *zstd = write_bytes(packed, ZSTD_compress(packed, ZSTD_compressBound(capacity), text, length, 1));
+    for (int32_t number = -1; number < 12; number++) {
+        cr_expect(eq(int, compare(plain, number), compare(zstd, number)));
+    }
+    cr_expect(eq(int, compare(zstd, -1), 1));
+    unlink(plain);
+    unlink(zstd);
+    free(packed);
     free(text);
 }

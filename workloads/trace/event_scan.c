@@ -14,6 +14,7 @@ struct event_scan {
     struct byte_source *source;
     char *buffer;
     size_t capacity, from, to;
+    uint64_t base; /* of buffer[0] in the file */
     bool ended;
     bool element_before; /* in a list: an element was handed out, so that a comma or the end must follow */
 };
@@ -314,6 +315,7 @@ static bool fill(struct event_scan *scan)
     if (scan->from > 0) {
         memmove(scan->buffer, scan->buffer + scan->from, scan->to - scan->from);
         scan->to -= scan->from;
+        scan->base += scan->from;
         scan->from = 0;
     }
     if (scan->capacity - scan->to < scan->capacity / 2) {
@@ -332,6 +334,29 @@ static bool fill(struct event_scan *scan)
     scan->ended = scan->to < scan->capacity;
     memset(scan->buffer + scan->to, 0, 16);
     return scan->to > before;
+}
+
+uint64_t event_scan_offset(const struct event_scan *scan)
+{
+    return scan->base + scan->from;
+}
+
+bool event_scan_skip_to(struct event_scan *scan, uint64_t offset)
+{
+    SIM_ASSERT(offset >= event_scan_offset(scan), "back to %llu", (unsigned long long)offset);
+    uint64_t at_hand = scan->base + scan->to;
+    scan->element_before = false;
+    if (offset > at_hand) {
+        if (scan->ended || !byte_source_skip(scan->source, offset - at_hand)) {
+            return false;
+        }
+        scan->base = offset;
+        scan->from = scan->to = 0;
+        memset(scan->buffer, 0, 16);
+        return true;
+    }
+    scan->from = (size_t)(offset - scan->base);
+    return true;
 }
 
 /* Bytes up to and with the next opening square bracket, or all at hand. */

@@ -22,6 +22,8 @@ struct byte_source; /* opaque */
 enum sim_status byte_source_open(const char *path, struct byte_source **out, struct sim_error *error);
 /* Next bytes, decompressed; 0 at the end or on damage, which byte_source_damage then names. */
 size_t byte_source_read(struct byte_source *source, void *bytes, size_t capacity);
+/* Leave out the next `count` bytes; a plain file is not read meanwhile. False: it ends before. */
+bool byte_source_skip(struct byte_source *source, uint64_t count);
 const char *byte_source_damage(const struct byte_source *source); /* NULL: none */
 void byte_source_close(struct byte_source *source);               /* NULL is allowed */
 bool byte_source_is_packed(const char *path);                     /* gzip or zstd, by its first bytes */
@@ -91,6 +93,10 @@ enum sim_status event_scan_open(const char *path, struct event_scan **out, struc
 /* The next piece, valid until the next call. in_list: the text so far ends inside the list whose elements are wanted; texts
  * end behind each opening square bracket, so that the caller's parser knows. Memory: a window of 1 MiB, or two elements. */
 enum event_piece event_scan_next(struct event_scan *scan, bool in_list, struct text_span *text, struct event_text *event);
+/* Where the file goes on behind the latest piece, in bytes of JSON. */
+uint64_t event_scan_offset(const struct event_scan *scan);
+/* In a list, go on from an element further on (its first byte), or from behind the last. False: the file ends before. */
+bool event_scan_skip_to(struct event_scan *scan, uint64_t offset);
 void event_scan_close(struct event_scan *scan); /* NULL is allowed */
 
 /* ---- JSON as small trees --------------------------------------------------------------------------------------- */

@@ -742,7 +742,13 @@ static bool glance_at(const struct event_text *event, struct event_glance *glanc
     return !name_is_kept || memchr(glance->name, '\\', glance->name_length) == NULL;
 }
 
-bool trace_file_read_chosen(struct trace_file *file, bool (*keep)(void *context, const struct event_glance *event), void *context)
+static bool skip_unwanted(struct event_scan *scan, const struct event_chooser *chooser)
+{
+    uint64_t offset = event_scan_offset(scan), next = chooser->next == NULL ? offset : chooser->next(chooser->context, offset);
+    return next == offset || event_scan_skip_to(scan, next);
+}
+
+bool trace_file_read_chosen(struct trace_file *file, const struct event_chooser *chooser)
 {
     struct sim_error ignored;
     struct event_scan *scan;
@@ -759,7 +765,8 @@ bool trace_file_read_chosen(struct trace_file *file, bool (*keep)(void *context,
     enum event_piece piece;
     bool sound = true, second = false;
     for (bool in_list = false; sound; in_list = r->places[r->depth] == PLACE_EVENTS) {
-        sound = !in_list || !r->stream.complete; /* a second list would be read as well as the first */
+        /* a second list would be read as well as the first */
+        sound = !in_list || (!r->stream.complete && skip_unwanted(scan, chooser));
         piece = sound ? event_scan_next(scan, in_list, &text, &event) : EVENT_PIECE_BROKEN;
         if (piece == EVENT_PIECE_END || piece == EVENT_PIECE_BROKEN) {
             sound = piece == EVENT_PIECE_END && r->events_found && json_feed_end(feed);
@@ -768,7 +775,9 @@ bool trace_file_read_chosen(struct trace_file *file, bool (*keep)(void *context,
         if (piece == EVENT_PIECE_EVENT) {
             struct event_glance glance;
             sound = glance_at(&event, &glance);
-            if (!sound || !keep(context, &glance)) {
+            glance.end = event_scan_offset(scan);
+            glance.offset = glance.end - text.length;
+            if (!sound || !chooser->keep(chooser->context, &glance)) {
                 continue;
             }
             sound = !second || json_feed_push(feed, ",", 1);

@@ -4,7 +4,9 @@
  *
  *   host events and annotations that begin in it
  *   device events launched in it, and those without a launch in the file that begin in it
- *   synchronisation facts of its calls */
+ *   synchronisation facts of its calls
+ *
+ * and passes over blocks of the list in which the first found none of them. */
 #include "workloads/arena.h"
 #include "workloads/trace/input_internal.h"
 #include "workloads/trace/trace_internal.h"
@@ -34,6 +36,15 @@ struct wanted {
     unsigned flags;
 };
 
+/* A run of the event list: where it lies, when the host's events of it begin, and which correlations device events and facts
+ * have. Empty ranges: low above high. */
+#define BLOCK_EVENTS 512
+struct block {
+    uint64_t offset, end;
+    int64_t start_low_ns, start_high_ns;
+    uint64_t correlation_low, correlation_high;
+};
+
 struct passes {
     struct trace_file *file;
     struct step_survey *survey;
@@ -43,6 +54,8 @@ struct passes {
     int64_t start_ns, end_ns; /* of the step */
     struct wanted *wanted;    /* by correlation, once each */
     size_t wanted_count, wanted_capacity;
+    struct block *blocks;
+    size_t block_count, block_capacity, block_at; /* at: of the second pass */
 };
 
 /* ---- lists by correlation -------------------------------------------------------------------------------------- */
@@ -127,9 +140,35 @@ static bool launches(const struct event_glance *event)
     return host_call_launches(name);
 }
 
+static struct block *block_of(struct passes *p, const struct event_glance *event)
+{
+    if (p->list_event_count % BLOCK_EVENTS == 0) {
+        if (p->block_count == p->block_capacity) {
+            p->block_capacity = p->block_capacity == 0 ? 64 : p->block_capacity * 2;
+            p->blocks = realloc(p->blocks, p->block_capacity * sizeof *p->blocks);
+            SIM_ASSERT(p->blocks != NULL, "out of memory for %zu blocks", p->block_capacity);
+        }
+        p->blocks[p->block_count++] = (struct block){ event->offset, event->end, INT64_MAX, INT64_MIN, UINT64_MAX, 0 };
+    }
+    return &p->blocks[p->block_count - 1];
+}
+
+static void widen(struct block *block, const struct event_glance *event)
+{
+    if (trace_is_device(event->category) || event->category == TRACE_SYNC_INFO) {
+        block->correlation_low = event->correlation < block->correlation_low ? event->correlation : block->correlation_low;
+        block->correlation_high = event->correlation > block->correlation_high ? event->correlation : block->correlation_high;
+    } else {
+        block->start_low_ns = event->start_ns < block->start_low_ns ? event->start_ns : block->start_low_ns;
+        block->start_high_ns = event->start_ns > block->start_high_ns ? event->start_ns : block->start_high_ns;
+    }
+}
+
 static bool survey_event(void *context, const struct event_glance *event)
 {
     struct passes *p = context;
+    struct block *block = block_of(p, event);
+    block->end = event->end;
     p->list_event_count++;
     p->incomplete_count += event->fate == EVENT_INCOMPLETE;
     if (event->fate == EVENT_IMPOSSIBLE && p->impossible_count++ == 0) {
@@ -138,6 +177,7 @@ static bool survey_event(void *context, const struct event_glance *event)
     if (event->fate != EVENT_OF_USE) {
         return false;
     }
+    widen(block, event);
     if (event->category == TRACE_CALL && event->correlation != 0) {
         list_add(launches(event) ? &p->launches : &p->others, event->correlation, event->start_ns);
     } else if (trace_is_device(event->category)) {
@@ -261,20 +301,53 @@ static bool keep_event(void *context, const struct event_glance *event)
                   : (flags & OF_CALL) != 0;
 }
 
+/* Is a correlation of the step in the range? */
+static bool wants_some(const struct passes *p, uint64_t from, uint64_t to)
+{
+    size_t low = 0, high = p->wanted_count; /* wanted[0 .. low) lie below it */
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (p->wanted[middle].correlation < from) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < p->wanted_count && p->wanted[low].correlation <= to;
+}
+
+/* At a block's first event: past it and those behind it that hold nothing of the step. */
+static uint64_t next_event(void *context, uint64_t offset)
+{
+    struct passes *p = context;
+    uint64_t next = offset;
+    while (p->block_at < p->block_count && (p->block_at == 0 || next >= p->blocks[p->block_at - 1].end)) {
+        const struct block *block = &p->blocks[p->block_at++];
+        bool holds_host = block->start_low_ns < p->end_ns && block->start_high_ns >= p->start_ns;
+        if (holds_host || wants_some(p, block->correlation_low, block->correlation_high)) {
+            return next == offset ? offset : block->offset;
+        }
+        next = block->end;
+    }
+    return next;
+}
+
 bool trace_file_read_two_passes(const char *path, int32_t step, struct trace_file **out)
 {
     struct trace_file *file = trace_file_create(path);
     file->survey = calloc(1, sizeof *file->survey);
     SIM_ASSERT(file->survey != NULL, "out of memory");
     struct passes p = { .file = file, .survey = file->survey };
-    bool done = trace_file_read_chosen(file, survey_event, &p) && choose(&p, step);
+    const struct event_chooser survey = { survey_event, NULL, &p }, step_alone = { keep_event, next_event, &p };
+    bool done = trace_file_read_chosen(file, &survey) && choose(&p, step);
     free_lists(&p);
-    done = done && trace_file_read_chosen(file, keep_event, &p);
+    done = done && trace_file_read_chosen(file, &step_alone);
     file->list_event_count = p.list_event_count;
     file->impossible_count = p.impossible_count;
     file->impossible_name = p.impossible_name;
     file->incomplete_count = p.incomplete_count;
     free(p.wanted);
+    free(p.blocks);
     if (!done) {
         trace_file_destroy(file);
     }

@@ -137,9 +137,17 @@ struct event_glance {
     uint64_t correlation;          /* 0: none */
     const char *name;              /* not ended by a NUL, escapes as written; of an impossible event too */
     size_t name_length;
+    uint64_t offset, end; /* where it begins and ends in the file, in bytes of JSON */
 };
-/* Read a file, keeping the events that `keep` wants; the rest is never parsed. False: trace_file_read has to say what it is. */
-bool trace_file_read_chosen(struct trace_file *file, bool (*keep)(void *context, const struct event_glance *event), void *context);
+struct event_chooser {
+    bool (*keep)(void *context, const struct event_glance *event);
+    /* Before each event, which begins at `offset` or a blank or comma behind it: where to go on, at `offset` or where a later
+     * one begins, or where the last ends. NULL: at each. */
+    uint64_t (*next)(void *context, uint64_t offset);
+    void *context;
+};
+/* Read a file, keeping the events that are chosen; the rest is never parsed. False: trace_file_read has to say what it is. */
+bool trace_file_read_chosen(struct trace_file *file, const struct event_chooser *chooser);
 
 /* ---- which step ------------------------------------------------------------------------------------------------- */
 
