@@ -225,6 +225,11 @@ struct reckon_input {
     double steps;
     size_t gpu_events, untimed_count; /* of the step; untimed: replayed kernels that have no time */
     double traced_step_ms, traced_busy_ms, traced_kernel_ms; /* busy: union over streams; kernel: sum; means over the ranks */
+    /* Of traced_busy_ms, the time in which nothing but collectives ran and those waited. Known from the ranks given: what a
+     * recording lasts beyond the least of them; of one rank, on the device it was recorded on: beyond the fabric's time. NAN: not
+     * known, or no collectives. */
+    double traced_wait_ms;
+    bool wait_by_ranks;
     double program_share, fabric_share, bytes_share, replayed_share;
     double host_inflation; /* traced host time over the host profile's; NAN unknown */
     bool host_inflated, enough; /* enough: see RECKON_UNDERSTOOD_SHARE */
@@ -239,6 +244,7 @@ struct reckon_prediction {
     double step_ms, step_ms_low, step_ms_high;    /* low and high NAN until an uncertainty run */
     double examples_per_s;                        /* NAN without a batch */
     double gpu_busy_ms, host_ms, exposed_comm_ms; /* means over the ranks */
+    double gpu_moving_ms; /* gpu_busy_ms without collectives' waiting for ranks */
     double recognised_fraction; /* of predicted GPU time, by programs and the fabric model */
     bool fits_known, fits; /* when it is known not to fit there is no step: times are NAN, no kernels */
     double capacity_gib;

@@ -140,7 +140,7 @@ static void fill_times(const struct kernel_price *price, const struct reckon_dev
     double error = 1.2816 * price->result.sampling_error; /* 80% of a normal spread */
     kernel->device_us = price->device_us;
     kernel->time_us = fmax(kernel_price_measured_us(price, &device->chip, floor_us, interval_us) +
-                               (coverage != NULL ? coverage->lead_us : 0),
+                               (coverage != NULL ? coverage->lead_us + price->host_us : 0),
                            coverage != NULL ? coverage->call_us : 0);
     kernel->time_us_low = kernel->time_us - price->device_us * fmin(error, 1);
     kernel->time_us_high = kernel->time_us + price->device_us * error;

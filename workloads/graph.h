@@ -70,6 +70,7 @@ struct graph_node {
     struct graph_collective *collective; /* GRAPH_COLLECTIVE; owned by the graph */
     uint32_t launched_count;  /* GRAPH_HOST_LAUNCH: device nodes launched, launched+1, ... (a captured graph has many);
                                  0 is taken as 1 */
+    double traced_wait_us;    /* GRAPH_COLLECTIVE: what this rank's recording lasts beyond the least of the ranks: waiting */
     uint32_t depth;           /* GRAPH_HOST_OP: operators around it, 0 is called by the program itself */
     const char *shapes;       /* dims of the arguments of the operator, or of the one around a kernel, as a trace has them:
                                  [[8192,128],[],[[4],[4]]]; NULL unknown; interned */

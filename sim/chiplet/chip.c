@@ -16,6 +16,7 @@
 
 #include "sim/chiplet/executor_internal.h"
 #include "sim/chiplet/grid_work.h"
+#include "sim/chiplet/part_internal.h"
 #include "sim/chiplet/power.h"
 #include "sim/chiplet/reference_internal.h"
 
@@ -726,16 +727,21 @@ static double run_from_strange_caches(const struct engine *engine, struct packag
     return lasts * first + (1 - lasts) * rest;
 }
 
+static void fill_watts(struct kernel_result *result, const struct chip_profile *profile)
+{
+    result->watts = profile->power_idle;
+    if (result->duration_us > 0) {
+        result->watts += (result->core_uj * power_core_scale(profile, result->clock_mhz) + result->memory_uj) / result->duration_us;
+    }
+}
+
 static void fill_power(struct kernel_result *result, const struct chip_profile *profile, const struct wave_program *program)
 {
     struct power_activity activity = power_activity_of(program, result, (uint32_t)profile->unit_lanes);
     struct power_energy energy = power_energy_of(profile, &activity);
     result->core_uj = energy.core_uj;
     result->memory_uj = energy.memory_uj;
-    result->watts = profile->power_idle;
-    if (result->duration_us > 0) {
-        result->watts += (energy.core_uj * power_core_scale(profile, result->clock_mhz) + energy.memory_uj) / result->duration_us;
-    }
+    fill_watts(result, profile);
 }
 
 static enum sim_status run_engine(const struct chip_profile *profile, const struct wave_program *program, const struct chip_options *options,
@@ -802,5 +808,14 @@ enum sim_status chip_run(const struct chip_profile *profile, const struct wave_p
     SIM_ASSERT(program->workgroups > 0 && program->waves_per_workgroup > 0, "%s: %llu workgroups of %u waves", program->name,
                (unsigned long long)program->workgroups, program->waves_per_workgroup);
     SIM_ASSERT(program->work_units_total > 0, "%s: no work units", program->name);
-    return run_engine(profile, program, options, result, error);
+    struct part part;
+    if (!part_of(profile, program, options, &part)) {
+        return run_engine(profile, program, options, result, error);
+    }
+    enum sim_status status = run_engine(&part.profile, &part.program, options, result, error);
+    if (status == SIM_OK) {
+        part_extend(&part, result);
+        fill_watts(result, profile);
+    }
+    return status;
 }

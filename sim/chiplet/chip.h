@@ -19,7 +19,11 @@ struct chip_options {
     double available_unit_share; /* CUs/SMs left by what runs beside it; 0 is read as 1 */
 };
 
-/* Run `program` on the package. Errors: SIM_DOES_NOT_FIT when one workgroup needs more registers, LDS or waves than a
+/* Like parts that every group, cache and link of the package can be cut into, for programs that are parts of launches
+ * (wave_program.part_of); 1: none. */
+uint32_t chip_parts(const struct chip_profile *profile);
+
+/* Run `program` on the package, or, when it is a part, on the like part of it; the result is then the whole launch's. Errors: SIM_DOES_NOT_FIT when one workgroup needs more registers, LDS or waves than a
  * unit has (says which and by how much). */
 enum sim_status chip_run(const struct chip_profile *profile, const struct wave_program *program,
                          const struct chip_options *options, struct kernel_result *result, struct sim_error *error);

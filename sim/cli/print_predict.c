@@ -49,6 +49,14 @@ static void cell_busy(const struct reckon_prediction *p, char *text, size_t capa
 {
     time_text(p->gpu_busy_ms, text, capacity);
 }
+static void cell_moving(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    time_text(p->gpu_moving_ms, text, capacity);
+}
+static void cell_waits(const struct reckon_prediction *p, char *text, size_t capacity)
+{
+    time_text(p->gpu_moving_ms + p->input.traced_wait_ms, text, capacity);
+}
 static void cell_host(const struct reckon_prediction *p, char *text, size_t capacity)
 {
     time_text(p->host_ms, text, capacity);
@@ -150,6 +158,12 @@ static void print_input(const struct reckon_input *input)
         time_text(input->traced_busy_ms, busy, sizeof busy);
         time_text(input->traced_kernel_ms, sum, sizeof sum);
         printf("; traced: step %s, GPU busy %s (union), kernel time %s (sum)", step, busy, sum);
+        if (input->traced_wait_ms > 0) {
+            time_text(input->traced_wait_ms, busy, sizeof busy);
+            printf("\n  of that GPU busy time %s are collectives that wait for other ranks (%s)", busy,
+                   input->wait_by_ranks ? "what each lasts beyond the shortest of the ranks"
+                                        : "what each lasts beyond the fabric's time on this device");
+        }
     }
     printf("\n  GPU time by kernel program %.1f%%, fabric %.1f%%, tensors' bytes %.1f%%, replayed %.1f%%\n",
            100 * input->program_share, 100 * input->fabric_share, 100 * input->bytes_share, 100 * input->replayed_share);
@@ -158,6 +172,19 @@ static void print_input(const struct reckon_input *input)
                input->host_inflated ? ": inflated by the profiler, not used" : "");
     }
     putchar('\n');
+}
+
+/* GPU busy time as it can be held against the recorded one. */
+static void print_waiting(struct reckon_prediction *const *predictions, size_t count)
+{
+    bool waits = false;
+    for (size_t i = 0; i < count; i++) {
+        waits = waits || predictions[i]->input.traced_wait_ms > 0;
+    }
+    if (waits) {
+        print_cells("  without waiting for ranks", predictions, count, cell_moving);
+        print_cells("  with the recorded waits", predictions, count, cell_waits);
+    }
 }
 
 static void print_head(struct reckon_prediction *const *predictions, size_t count)
@@ -170,6 +197,7 @@ static void print_head(struct reckon_prediction *const *predictions, size_t coun
     print_relative(predictions, count);
     print_cells("bound by", predictions, count, cell_bound);
     print_cells("GPU busy", predictions, count, cell_busy);
+    print_waiting(predictions, count);
     print_cells("host busy", predictions, count, cell_host);
     if (first->gpus > 1) {
         print_cells("communication not hidden", predictions, count, cell_exposed);

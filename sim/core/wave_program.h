@@ -110,6 +110,10 @@ struct wave_program {
     uint64_t workgroups_period;    /* 0, or the workgroups after which the grid starts over on like data elsewhere (the next
                                       table of many): a spread sample stays within one period, or it would mix working
                                       sets that never meet */
+    bool is_divisible;             /* true: workgroups are alike, share data with their neighbours alone and take nothing from the grid's
+                                      size, so that the first of them on a like part of a package say what the whole does */
+    uint32_t part_of;              /* 0 or 1: the whole launch; n: its n-th part in work and data, for the n-th part of every group, cache
+                                      and channel of a package (kernel_machine.parts) */
     uint64_t longest_wave_trips;   /* 0, or the trips of one wave so long that it may bound the kernel (a hot run) */
     uint64_t longest_wave_workgroup;
     uint32_t longest_wave_index;

@@ -20,9 +20,12 @@ const char *node_profile_device(
     const struct node_profile *node); /* name of the device profile in each slot */
 const char *node_profile_library(const struct node_profile *node); /* whose collectives it describes */
 uint64_t node_profile_hash(const struct node_profile *node);
-/* Host link of one GPU (PCIe): usable rate [GB/s] and fixed time [us] of one copy. */
+/* Host link of one GPU (PCIe): usable rate [GB/s] and fixed time [us] of one copy, as the device sees it. */
 void node_profile_host_link(const struct node_profile *node, bool pinned, bool to_device, double *rate_gbs,
                             double *fixed_us);
+/* A pageable copy to the device of at most so many bytes is put into a pinned buffer first, by the host at the pageable rate,
+ * while the device does not work on it; then it is copied as a pinned one. A larger one goes in pieces, both at work. */
+double node_profile_staged_bytes(const struct node_profile *node);
 
 /* Memory traffic that copying kernels reach in one GPU [GB/s]. */
 double node_profile_memory_rate(const struct node_profile *node);

@@ -490,6 +490,11 @@ void node_profile_host_link(const struct node_profile *node, bool pinned, bool t
     }
 }
 
+double node_profile_staged_bytes(const struct node_profile *node)
+{
+    return node->host_staged * 1024;
+}
+
 double node_profile_memory_rate(const struct node_profile *node)
 {
     return node->memory_rate;

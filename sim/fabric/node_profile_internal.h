@@ -62,8 +62,9 @@
     X(host, to_host_pinned, "GB/s", 0.1, 1000, "device to host, pinned memory")                    \
     X(host, to_device_pageable, "GB/s", 0.1, 1000, "host to device, pageable memory")              \
     X(host, to_host_pageable, "GB/s", 0.1, 1000, "device to host, pageable memory")                \
-    X(host, fixed_pinned, "us", 0, 1000, "of one pinned copy, beyond bytes over rate")             \
-    X(host, fixed_pageable, "us", 0, 1000, "of one pageable copy, beyond bytes over rate")         \
+    X(host, fixed_pinned, "us", 0, 1000, "of one pinned copy on the device, beyond bytes over rate") \
+    X(host, fixed_pageable, "us", 0, 1000, "of one pageable copy on the device, beyond bytes over rate") \
+    X(host, staged, "KiB", 0, 1048576, "largest pageable copy that the host puts into a pinned buffer before the device begins") \
     X(memory, rate, "GB/s", 1, 100000, "memory traffic that copying kernels reach, read and write together") \
     X(memory, latency, "us", 0, 10, "of a ring step that adds behind a flag per line: load of its own operand") \
     X(library, launch, "us", 0, 1000, "kernel launch, entry and exit of a collective, as the device sees it") \

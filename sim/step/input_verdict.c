@@ -1,6 +1,7 @@
 #include "sim/step/input_verdict.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DOUBTFUL_SHARE 0.8  /* below this share of understood GPU time a step time is given with a warning */
@@ -27,6 +28,72 @@ static void weigh(const struct graph *graph, const struct input_share *shares, s
     out->bytes_share = all > 0 ? weights[RECKON_PRICED_BYTES] / all : 0;
     out->replayed_share = all > 0 ? weights[RECKON_PRICED_REPLAYED] / all : 0;
 }
+
+/* ---- waiting in collectives ------------------------------------------------------------------------------------ */
+
+struct span {
+    double start_us, end_us;
+};
+
+static int by_start(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+    return x->start_us < y->start_us ? -1 : x->start_us > y->start_us;
+}
+
+static double union_us(struct span *spans, size_t count)
+{
+    double covered = 0, until = -INFINITY;
+    if (count > 0) {
+        qsort(spans, count, sizeof *spans, by_start);
+    }
+    for (size_t i = 0; i < count; i++) {
+        covered += fmax(spans[i].end_us - fmax(until, spans[i].start_us), 0);
+        until = fmax(until, spans[i].end_us);
+    }
+    return covered;
+}
+
+/* The recorded collective's waiting; of one rank, what it lasts beyond the fabric's time. */
+static double wait_us(const struct input_share *share, bool by_ranks)
+{
+    if (share->node->kind != GRAPH_COLLECTIVE) {
+        return 0;
+    }
+    bool by_fabric = !by_ranks && share->priced == RECKON_PRICED_FABRIC;
+    return by_ranks ? share->node->traced_wait_us : by_fabric ? fmax(share->node->traced_us - share->us, 0) : 0;
+}
+
+/* A wait comes first: the data moves once the last rank is there. */
+static void measure_waits(const struct graph *graph, const struct input_share *shares, size_t count, bool traced_here,
+                          struct reckon_input *out)
+{
+    struct span *all = calloc(count + 1, sizeof *all), *moving = calloc(count + 1, sizeof *moving);
+    double waiting_us = 0;
+    size_t collectives = 0;
+    SIM_ASSERT(all != NULL && moving != NULL, "no memory for %zu spans", count);
+    out->wait_by_ranks = graph->rank_count > 1;
+    for (uint32_t rank = 0; rank < graph->rank_count; rank++) {
+        size_t used = 0;
+        for (size_t i = 0; i < count; i++) {
+            const struct graph_node *node = shares[i].node;
+            if (node->rank != rank || node->traced_start_us < 0 || !(node->traced_us >= 0)) {
+                continue;
+            }
+            double end_us = node->traced_start_us + node->traced_us + node->traced_wait_us;
+            all[used] = (struct span){ node->traced_start_us, end_us };
+            moving[used++] = (struct span){ node->traced_start_us + wait_us(&shares[i], out->wait_by_ranks), end_us };
+            collectives += node->kind == GRAPH_COLLECTIVE;
+        }
+        waiting_us += union_us(all, used) - union_us(moving, used);
+    }
+    free(all);
+    free(moving);
+    bool known = collectives > 0 && !graph->ideal_issue && (out->wait_by_ranks || traced_here);
+    out->traced_wait_ms = known ? waiting_us * 1e-3 / graph->rank_count : NAN;
+}
+
+/* ---- the host -------------------------------------------------------------------------------------------------- */
 
 static double traced_host_ms(const struct graph *graph)
 {
@@ -82,6 +149,7 @@ void input_verdict_fill(const struct graph *graph, const struct input_share *sha
         out->traced_kernel_ms += graph->ranks[r].traced_kernel_us * 1e-3 / graph->rank_count;
     }
     weigh(graph, shares, count, out);
+    measure_waits(graph, shares, count, traced_here, out);
     double host = traced_host_ms(graph);
     if (host > 0 && host_ms > 0 && !graph->ideal_issue) {
         out->host_inflation = host / host_ms;

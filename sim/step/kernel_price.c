@@ -186,11 +186,28 @@ static enum sim_status run_waves(const struct launch_run *run, struct kernel_res
     return status;
 }
 
+/* Is the whole copy in the host's pinned buffer before the device begins? */
+static bool is_staged(const struct kernel_price_machine *machine, const struct kernel_launch *launch)
+{
+    return launch->kind == KERNEL_LAUNCH_COPY_PAGEABLE && launch->copy_bytes <= node_profile_staged_bytes(machine->node);
+}
+
+/* What the call does on the host before the device begins. */
+static double staging_us(const struct kernel_price_machine *machine, const struct kernel_launch *launch)
+{
+    double rate_gbs = 0, fixed_us = 0;
+    if (!is_staged(machine, launch)) {
+        return 0;
+    }
+    node_profile_host_link(machine->node, false, true, &rate_gbs, &fixed_us);
+    return launch->copy_bytes / (rate_gbs * 1e3);
+}
+
 static void run_copy(const struct kernel_price_machine *machine, const struct kernel_launch *launch,
                      struct kernel_result *result)
 {
     double rate_gbs = 0, fixed_us = 0;
-    node_profile_host_link(machine->node, launch->kind != KERNEL_LAUNCH_COPY_PAGEABLE,
+    node_profile_host_link(machine->node, launch->kind != KERNEL_LAUNCH_COPY_PAGEABLE || is_staged(machine, launch),
                            launch->kind != KERNEL_LAUNCH_COPY_D2H, &rate_gbs, &fixed_us);
     *result = (struct kernel_result){ .duration_us = fixed_us + launch->copy_bytes / (rate_gbs * 1e3),
                                       .sampled_fraction = 1,
@@ -664,6 +681,7 @@ static enum sim_status price_plan(const struct kernel_price_machine *machine,
         price->launch_repeat[i] = repeat;
         price->launch_dependent[i] = plan->launches[i].dependent;
         price->launches += repeat;
+        price->host_us += staging_us(machine, &plan->launches[i]) * repeat;
         exponent_us += exponents[i] * parts[i].duration_us * repeat;
         result_add(&price->result, &parts[i], repeat, machine->chip->power_idle);
     }
@@ -692,6 +710,9 @@ static enum sim_status plan_create(const struct kernel_price_machine *machine, c
 {
     struct kernel_params *params = NULL;
     struct kernel_machine kernel_machine = machine_of(machine->chip);
+    if (!request->exact && request->window_requests > 0 && machine->engine == CHIP_ENGINE_FAST) {
+        kernel_machine.parts = chip_parts(machine->chip);
+    }
     enum sim_status status = kernel_params_parse(text, &params, error);
     if (status == SIM_OK) {
         status = kernel_plan_create(request->suite, request->kernel, params, &kernel_machine, plan, error);

@@ -57,6 +57,7 @@ struct kernel_price {
     bool launch_dependent[KERNEL_PRICE_LAUNCHES_MAX]; /* starts as the launch before ends */
     double launches;             /* sum of the repeats */
     double device_us;            /* first launch's start to the last one's end, device alone, all queued */
+    double host_us;              /* of the calls, beyond a launch's: a pageable copy staged before the device begins */
     double clock_exponent;       /* device_us goes with the core clock^-exponent near the clock it was priced at */
     double doubt;                /* of device_us, relative: the sampling error, and what a window cannot tell (kernel_price.c) */
     double sustained_mhz;        /* clock at which it could go on for ever within power.board_limit */

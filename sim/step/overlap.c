@@ -22,6 +22,7 @@ struct step_price step_price_of_kernel(const struct reckon_device *device, const
 {
     return (struct step_price){
         .us = price->device_us,
+        .call_us = price->host_us,
         .unit_share = fmin(price->result.unit_share, 1),
         .rounds = price->result.rounds,
         .hbm_share = fmin(price->result.hbm_share * bus_over_reach(device), 1),

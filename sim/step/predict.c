@@ -968,6 +968,7 @@ static void fill_times(struct prediction_build *build)
     prediction->examples_per_s = batch > 0 ? batch * prediction->gpus / (timeline->step_ms * 1e-3) : NAN;
     for (uint32_t r = 0; r < timeline->rank_count; r++) {
         prediction->gpu_busy_ms += timeline->ranks[r].gpu_busy_ms * per_rank;
+        prediction->gpu_moving_ms += timeline->ranks[r].gpu_moving_ms * per_rank;
         prediction->host_ms += timeline->ranks[r].host_ms * per_rank;
         prediction->exposed_comm_ms += timeline->ranks[r].exposed_comm_ms * per_rank;
     }
@@ -1000,7 +1001,7 @@ static void fill_impossible(struct reckon_prediction *prediction)
 {
     prediction->step_ms = prediction->step_ms_low = prediction->step_ms_high = NAN;
     prediction->examples_per_s = prediction->within_2x_fraction = NAN;
-    prediction->gpu_busy_ms = prediction->host_ms = prediction->exposed_comm_ms = NAN;
+    prediction->gpu_busy_ms = prediction->gpu_moving_ms = prediction->host_ms = prediction->exposed_comm_ms = NAN;
     prediction->recognised_fraction = prediction->watts = prediction->clock_mhz = NAN;
     notes_add(&prediction->notes, "does not fit: %s", prediction->memory_advice);
 }

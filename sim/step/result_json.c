@@ -219,6 +219,10 @@ static struct json *input_json(const struct reckon_input *input)
     json_set_number(object, "traced_step_ms", input->traced_step_ms);
     json_set_number(object, "traced_busy_ms", input->traced_busy_ms);
     json_set_number(object, "traced_kernel_ms", input->traced_kernel_ms);
+    set_number_or_null(object, "traced_wait_ms", input->traced_wait_ms);
+    if (isfinite(input->traced_wait_ms)) {
+        json_set_string(object, "traced_wait_by", input->wait_by_ranks ? "ranks" : "fabric");
+    }
     json_set_number(object, "program_share", input->program_share);
     json_set_number(object, "fabric_share", input->fabric_share);
     json_set_number(object, "bytes_share", input->bytes_share);
@@ -239,6 +243,10 @@ struct json *reckon_prediction_json(const struct reckon_prediction *prediction)
     set_number_or_null(object, "step_ms_high", prediction->step_ms_high);
     set_number_or_null(object, "examples_per_s", prediction->examples_per_s);
     set_number_or_null(object, "gpu_busy_ms", prediction->gpu_busy_ms);
+    set_number_or_null(object, "gpu_moving_ms", prediction->gpu_moving_ms);
+    if (prediction->input.known) {
+        set_number_or_null(object, "gpu_busy_recorded_waits_ms", prediction->gpu_moving_ms + prediction->input.traced_wait_ms);
+    }
     set_number_or_null(object, "host_ms", prediction->host_ms);
     set_number_or_null(object, "exposed_comm_ms", prediction->exposed_comm_ms);
     set_number_or_null(object, "recognised_fraction", prediction->recognised_fraction);

@@ -50,7 +50,7 @@ struct meeting {
     uint32_t size, arrived;
     bool moving, done;
     double remaining_us, rate;
-    sim_time settled;
+    sim_time settled, began; /* began: when it began to move */
 };
 
 struct host {
@@ -321,7 +321,7 @@ static void item_start(struct simulation *sim, struct rank *rank, struct item *i
         meeting->remaining_us = fmax(meeting->remaining_us, price->us);
         if (meeting->arrived == meeting->size) {
             meeting->moving = true;
-            meeting->settled = now;
+            meeting->settled = meeting->began = now;
             for (uint32_t i = 0; i < meeting->size; i++) {
                 sim->ranks[meeting->items[i]->rank].changed = true;
             }
@@ -410,6 +410,17 @@ static double operator_cost(const struct step_host_costs *costs, const struct gr
     return costs->traced_operators && node->traced_us >= 0 ? node->traced_us : costs->operator_us;
 }
 
+/* A launch call, with what it does beyond one for the copies that it puts on the device. */
+static double launch_cost(const struct simulation *sim, const struct graph_node *launch)
+{
+    double us = sim->host->launch_us;
+    uint32_t count = launch->launched_count > 0 ? launch->launched_count : 1;
+    for (uint32_t i = 0; launch->launched != NONE && i < count; i++) {
+        us += sim->prices[launch->launched + i].call_us;
+    }
+    return us;
+}
+
 /* End of a step's program: true when another step follows. */
 static bool host_next_iteration(struct host *host)
 {
@@ -476,8 +487,8 @@ static void host_run(struct simulation *sim, struct host *host)
             host->at++;
             break;
         case GRAPH_HOST_LAUNCH:
-            note_call(sim, host, index, us, costs->launch_us);
-            host_spend(host, us + costs->launch_us, index);
+            note_call(sim, host, index, us, launch_cost(sim, node));
+            host_spend(host, us + launch_cost(sim, node), index);
             return;
         default: /* record or wait */
             note_call(sim, host, index, us, costs->event_us);
@@ -751,7 +762,7 @@ static bool simulation_build(struct simulation *sim, size_t *dropped)
 /* ---- results */
 
 struct interval {
-    double start, end;
+    double start, end, moving; /* moving: from when on it is no waiting */
     bool communication;
 };
 
@@ -783,7 +794,7 @@ static double host_us_of(const struct simulation *sim, const struct host *host)
         const struct graph_node *node = &sim->graph->nodes[host->program[i]];
         switch (node->kind) {
         case GRAPH_HOST_OP: us += operator_cost(sim->host, node); break;
-        case GRAPH_HOST_LAUNCH: us += sim->host->launch_us; break;
+        case GRAPH_HOST_LAUNCH: us += launch_cost(sim, node); break;
         case GRAPH_HOST_SYNC: us += sim->dropped[host->program[i]] ? 0 : sim->host->sync_us; break;
         case GRAPH_EVENT_RECORD:
         case GRAPH_EVENT_WAIT: us += sim->host->event_us; break;
@@ -799,19 +810,31 @@ static void rank_measure(struct simulation *sim, uint32_t rank, struct interval 
 {
     double from = time_to_us(sim->last_end[SHOWN_STEP - WINDOW_STEPS]),
            to = time_to_us(sim->last_end[SHOWN_STEP]);
-    size_t count = 0;
+    size_t count = 0, moving = 0;
     for (size_t i = 0; i < ITERATIONS * sim->graph->node_count; i++) {
         const struct item *item = &sim->items[i];
         double start = fmax(time_to_us(item->start), from), end = fmin(time_to_us(item->end), to);
         if (item->rank == rank && item->done && graph_is_device(&sim->graph->nodes[item->node]) &&
             end > start) {
-            intervals[count++] = (struct interval){ start, end, item->meeting != NULL };
+            bool collective = item->meeting != NULL;
+            intervals[count++] =
+                (struct interval){ start, end, collective ? time_to_us(item->meeting->began) : start, collective };
         }
     }
     qsort(intervals, count, sizeof intervals[0], by_start);
     double busy = union_us(intervals, count, false), kernels = union_us(intervals, count, true);
     times->gpu_busy_ms = busy / WINDOW_STEPS * 1e-3;
     times->exposed_comm_ms = (busy - kernels) / WINDOW_STEPS * 1e-3;
+    for (size_t i = 0; i < count; i++) {
+        intervals[i].start = fmax(intervals[i].start, intervals[i].moving);
+        if (intervals[i].end > intervals[i].start) {
+            intervals[moving++] = intervals[i];
+        }
+    }
+    if (moving > 0) {
+        qsort(intervals, moving, sizeof intervals[0], by_start);
+    }
+    times->gpu_moving_ms = union_us(intervals, moving, false) / WINDOW_STEPS * 1e-3;
     times->host_ms = host_us_of(sim, &sim->ranks[rank].host) * 1e-3;
 }
 

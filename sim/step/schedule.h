@@ -18,6 +18,7 @@
 
 struct step_price {    /* of a device node; ignored for other nodes */
     double us;         /* alone on the device, >= 0 */
+    double call_us;    /* of the host in the call that launches it, beyond launch_us */
     double unit_share; /* 0..1 of the CUs/SMs it fills; 0: needs none (copy engine) */
     double rounds;     /* in which its workgroups pass through all of its slots; 0: so many that they can be cut at will */
     double hbm_share;  /* 0..1 of the HBM rate it uses while it runs alone */
@@ -40,6 +41,7 @@ struct step_options {
 struct step_rank_times {
     double host_ms;         /* host time of one step: all its calls, without waiting */
     double gpu_busy_ms;     /* union of kernels and collectives */
+    double gpu_moving_ms;   /* the same, collectives from the moment their last rank is there */
     double exposed_comm_ms; /* collectives with no kernel beside them, waiting for late ranks included */
 };
 

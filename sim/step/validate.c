@@ -266,7 +266,7 @@ static void run_kernel(struct validation_build *build, const struct row_task *ta
     double time_us = kernel_price_measured_us(&price, &build->device->chip,
                                               harness_floor_us(task->harness, &build->device->chip),
                                               harness_interval_us(task->harness, task->coverage, price.time_is_per_call));
-    time_us = fmax(time_us + task->coverage->lead_us, task->coverage->call_us);
+    time_us = fmax(time_us + task->coverage->lead_us + price.host_us, task->coverage->call_us);
     outcome->predicted = time_us;
     if (task->by_value &&
         !kernel_price_value(&price, price.value_only ? price.device_us : time_us, &outcome->predicted)) {

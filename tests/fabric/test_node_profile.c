@@ -64,6 +64,20 @@ Test(node_profile, host_link_prices_measured_copies)
     node_profile_destroy(node);
 }
 
+/* calib/data/h200/copies.csv, on the device: 0.7 us of a byte to it, 1.4 to the host; 1 MiB 21.5 us, pinned or pageable. */
+Test(node_profile, small_copies_take_the_device_a_microsecond)
+{
+    struct node_profile *node = read_node("h200x2");
+    double rate, fixed;
+    for (int pinned = 0; pinned < 2; pinned++) {
+        node_profile_host_link(node, pinned, true, &rate, &fixed);
+        cr_expect(fixed >= 0.7 && fixed <= 2.5, "%g us", fixed);
+    }
+    cr_expect(epsilon_eq(dbl, (fixed + 1048576 / rate / 1000) / 21.5, 1, 0.1));
+    cr_expect(eq(dbl, node_profile_staged_bytes(node), 1048576));
+    node_profile_destroy(node);
+}
+
 /* The schema and the reader know the same sections, keys, units and requirements. */
 Test(node_profile, schema_matches_the_reader)
 {

@@ -311,6 +311,9 @@ Test(schedule, collective_starts_with_the_last_rank)
     NEAR(timeline->end_us[at_early], timeline->end_us[at_late]);
     NEAR(timeline->ranks[0].exposed_comm_ms, 0.030);
     NEAR(timeline->ranks[1].exposed_comm_ms, 0.060);
+    NEAR(timeline->ranks[0].gpu_moving_ms, 0.080); /* 50 of kernel and 30 of transfer */
+    NEAR(timeline->ranks[1].gpu_busy_ms, 0.080);
+    NEAR(timeline->ranks[1].gpu_moving_ms, 0.050); /* 20 and 30; it waits for 30 */
     step_timeline_destroy(timeline);
 }
 
@@ -425,4 +428,20 @@ Test(schedule, is_deterministic)
     cr_expect(zero(int, memcmp(a->end_us, b->end_us, small.graph.node_count * sizeof(double))));
     step_timeline_destroy(a);
     step_timeline_destroy(b);
+}
+
+/* An operator of 10 us and a launch of 5 that stages a copy for 40 more: the copy of 20 us reaches the device 3 us after, and a
+ * step a host's 55 us. */
+Test(schedule, a_call_that_stages_holds_the_host)
+{
+    struct small small;
+    small_init(&small, 1);
+    add_operator(&small, 0);
+    uint32_t copy = add_kernel(&small, 0, 0, (struct step_price){ .us = 20, .call_us = 40 });
+    struct step_timeline *timeline = run(&small, &costs, &back_to_back);
+    cr_expect(epsilon_eq(dbl, timeline->step_ms, 0.055, 1e-9));
+    cr_expect(epsilon_eq(dbl, timeline->ranks[0].host_ms, 0.055, 1e-9));
+    cr_expect(epsilon_eq(dbl, timeline->ranks[0].gpu_busy_ms, 0.020, 1e-9));
+    cr_expect(epsilon_eq(dbl, timeline->end_us[copy] - timeline->start_us[copy], 20, 1e-9));
+    step_timeline_destroy(timeline);
 }

@@ -575,6 +575,22 @@ Test(recognise, unknown_kernels_are_priced_by_bytes)
     arena_destroy(arena);
 }
 
+/* A bag's lengths move before its values: 96 x 4,096 of 4 bytes read and written, whatever the 500,000 values take. */
+Test(recognise, lengths_move_alone)
+{
+    struct arena *arena = arena_create();
+    struct site_case c = { .kernel = "void fbgemm_gpu::permute_2D_lengths_kernel<int>(int, int, int const*, int const*, int*)",
+                           .operator_name = "fbgemm::permute_2D_sparse_data",
+                           .dims = "[[96],[96,4096],[500000],[],[]]",
+                           .types = "[\"int\",\"int\",\"int\",\"\",\"Scalar\"]" };
+    struct kernel_recognition got;
+    recognise_case(&c, arena, &got);
+    cr_expect(eq(int, got.how, GRAPH_BY_BYTES));
+    cr_expect(eq(dbl, got.bytes_read, 96 * 4096 * 4.0));
+    cr_expect(eq(dbl, got.bytes_written, 96 * 4096 * 4.0));
+    arena_destroy(arena);
+}
+
 /* A stride of 0 repeats: 10 elements in memory, not 1,000. */
 Test(recognise, repeated_elements_count_once)
 {

@@ -143,6 +143,27 @@ Test(stream_waits, absent_records_are_made_up)
     graph_destroy(graph);
 }
 
+/* Without records: an operator's collective on its own stream, whose end nothing in the step waits for, then a gradient and its
+ * all-reduce. The optimiser's wait is for the one as whose end its kernel began (151), not for the older. */
+Test(stream_waits, device_times_say_which_end_was_awaited)
+{
+    begin();
+    launch("first", 7, 2, 4, 1);
+    host("cpu_op", "record_param_comms", 12, 6, 0);
+    call("cudaStreamWaitEvent", 13);
+    launch("ncclKernel_SendRecv_RING_SIMPLE", 17, 15, 20, 10);
+    launch("grad", 7, 30, 40, 10);
+    host("cpu_op", "record_param_comms", 42, 6, 0);
+    call("cudaStreamWaitEvent", 43);
+    launch("ncclKernel_AllReduce_RING_LL_Sum_float", 17, 45, 51, 100);
+    call("cudaStreamWaitEvent", 60);
+    launch("adam", 7, 80, 155, 10);
+    struct graph *graph = read_events(events);
+    size_t last = count_kind(graph, GRAPH_EVENT_WAIT) - 1;
+    expect_wait(graph, last, 0, "ncclKernel_AllReduce_RING_LL_Sum_float");
+    graph_destroy(graph);
+}
+
 /* cuda_sync names both streams of a wait: 9 waits for 7, though its next launch would say otherwise. */
 Test(stream_waits, named_streams_are_believed)
 {

@@ -335,6 +335,36 @@ static uint64_t work_units(const struct dense_map *map, const struct wave_progra
     return units;
 }
 
+#define CYCLE_BYTES_MOST 1048576 /* of a small tensor read over and over: every group's L2 holds it */
+
+/* Do neighbouring elements lie in the order of the iteration, but for a small tensor's? */
+static bool is_in_order(const struct dense_operand *operand)
+{
+    uint64_t reach = 1;
+    for (uint32_t d = 0; d < operand->dim_count; d++) {
+        struct dense_dim dim = operand->dims[d];
+        bool last = d + 1 == operand->dim_count;
+        if (last && dim.stride == 0) {
+            return reach * operand->bytes <= CYCLE_BYTES_MOST;
+        }
+        if (dim.stride != 0 && dim.stride < reach) {
+            return false;
+        }
+        reach = dim.stride != 0 && !last ? dim.stride * dim.size : reach;
+    }
+    return true;
+}
+
+/* A chunk a workgroup, in order. */
+static bool is_divisible(const struct dense_map *map)
+{
+    bool divisible = map->part_count == 0 && (map->trips == 1 || map->workgroup_elements > 0);
+    for (uint32_t i = 0; i < map->load_count + map->store_count; i++) {
+        divisible = divisible && is_in_order(&map->operands[i]);
+    }
+    return divisible;
+}
+
 void dense_map_finish(struct wave_program *program, const struct kernel_machine *machine)
 {
     struct dense_map *map = program->context;
@@ -358,4 +388,5 @@ void dense_map_finish(struct wave_program *program, const struct kernel_machine 
     program->work_units_total = work_units(map, program);
     program->trips_per_wave = map->trips >= 8 ? map->trips : 0;
     program->workgroups_differ = map->part_count > 1;
+    program->is_divisible = is_divisible(map);
 }

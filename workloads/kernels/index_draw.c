@@ -280,15 +280,74 @@ static void sort_rows(uint32_t **draws, uint32_t **spare, uint64_t count, uint64
 static void runs_append(struct run_table *runs, uint32_t row, uint64_t counted, double scale)
 {
     runs->rows[runs->count] = row;
-    runs->starts[runs->count + 1] = (uint32_t)min_u64(
-        runs->lookups, (uint64_t)llround((double)counted * scale));
+    uint64_t lookups = scale > 1 ? (uint64_t)llround((double)counted * scale) : counted;
+    runs->starts[runs->count + 1] = (uint32_t)min_u64(runs->lookups, lookups);
     runs->count++;
 }
 
-/* Cumulative counts by row: a count array where rows are not many more than draws, a sorted list of draws where they are. */
+/* Runs of rows [first, first + count) from their counts, which are set back to 0; returns how many lookups are counted by now. */
+static uint64_t runs_of_counts(struct run_table *runs, uint32_t *counts, uint64_t first, uint64_t count, uint64_t counted, double scale)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (counts[i] > 0) {
+            counted += counts[i];
+            runs_append(runs, (uint32_t)(first + i), counted, scale);
+            counts[i] = 0;
+        }
+    }
+    return counted;
+}
+
+#define BLOCK_BITS 14          /* rows whose counts stay in the host's nearest cache */
+#define COUNTS_NEAR (1u << 22) /* rows whose counts still stay in some */
+
+static void draw_rows(const struct index_source *source, uint32_t *draws, uint64_t drawn)
+{
+    uint64_t bag = 0, place = 0;
+    for (uint64_t i = 0; i < drawn; i++) {
+        draws[i] = (uint32_t)index_source_row(source, 0, bag, place);
+        place = place + 1 < source->length ? place + 1 : 0;
+        bag += place == 0;
+    }
+}
+
+/* Counts of many rows, a block of rows at a time: the draws are dealt to their blocks first. */
+static void runs_fill_by_blocks(struct run_table *runs, const struct index_source *source, uint64_t drawn, double scale)
+{
+    uint64_t blocks = ceil_div(source->rows, 1ull << BLOCK_BITS), counted = 0;
+    uint32_t *draws = checked(malloc(drawn * sizeof *draws)), *dealt = checked(malloc(drawn * sizeof *dealt));
+    uint64_t *ends = checked(calloc(blocks + 1, sizeof *ends));
+    uint32_t *counts = checked(calloc(1ull << BLOCK_BITS, sizeof *counts));
+    draw_rows(source, draws, drawn);
+    for (uint64_t i = 0; i < drawn; i++) {
+        ends[(draws[i] >> BLOCK_BITS) + 1]++;
+    }
+    for (uint64_t block = 0; block < blocks; block++) {
+        ends[block + 1] += ends[block];
+    }
+    for (uint64_t i = 0; i < drawn; i++) { /* from here on ends[b] is where block b ends */
+        dealt[ends[draws[i] >> BLOCK_BITS]++] = draws[i];
+    }
+    for (uint64_t block = 0, i = 0; block < blocks; block++) {
+        for (; i < ends[block]; i++) {
+            counts[dealt[i] & ((1u << BLOCK_BITS) - 1)]++;
+        }
+        counted = runs_of_counts(runs, counts, block << BLOCK_BITS, 1ull << BLOCK_BITS, counted, scale);
+    }
+    free(draws);
+    free(dealt);
+    free(ends);
+    free(counts);
+}
+
+/* Cumulative counts by row: count arrays where rows are not many more than draws, a sorted list of draws where they are. */
 static void runs_fill(struct run_table *runs, const struct index_source *source, uint64_t bags, double scale)
 {
-    uint64_t drawn = bags * source->length, counted = 0;
+    uint64_t drawn = bags * source->length;
+    if (source->rows <= 4 * drawn && source->rows > COUNTS_NEAR) {
+        runs_fill_by_blocks(runs, source, drawn, scale);
+        return;
+    }
     if (source->rows <= 4 * drawn) {
         uint32_t *counts = checked(calloc(source->rows, sizeof *counts));
         for (uint64_t bag = 0; bag < bags; bag++) {
@@ -296,19 +355,12 @@ static void runs_fill(struct run_table *runs, const struct index_source *source,
                 counts[index_source_row(source, 0, bag, place)]++;
             }
         }
-        for (uint64_t row = 0; row < source->rows; row++) {
-            if (counts[row] > 0) {
-                counted += counts[row];
-                runs_append(runs, (uint32_t)row, counted, scale);
-            }
-        }
+        runs_of_counts(runs, counts, 0, source->rows, 0, scale);
         free(counts);
         return;
     }
     uint32_t *draws = checked(calloc(drawn, sizeof *draws)), *spare = checked(calloc(drawn, sizeof *spare));
-    for (uint64_t i = 0; i < drawn; i++) {
-        draws[i] = (uint32_t)index_source_row(source, 0, i / source->length, i % source->length);
-    }
+    draw_rows(source, draws, drawn);
     sort_rows(&draws, &spare, drawn, source->rows);
     for (uint64_t i = 0; i < drawn; i++) {
         if (i + 1 == drawn || draws[i + 1] != draws[i]) {

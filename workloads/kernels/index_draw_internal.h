@@ -92,6 +92,11 @@ struct index_request index_request_read(struct kernel_build *build, enum index_k
 struct index_source *index_request_open(struct kernel_build *build, const struct index_request *request, uint64_t tables,
                                         uint64_t bags, uint64_t length, uint64_t rows, uint64_t seed);
 
+/* Of how many like parts the lookups of `bags` bags in `rows` rows are: uniform ones, of many rows, are as many lookups of as many
+ * rows a part, and meet like caches there as the whole (kernel_machine.parts); 1 where they are not. */
+uint32_t index_request_parts(const struct kernel_build *build, const struct index_request *request, uint64_t bags, uint64_t rows,
+                             uint64_t row_bytes, uint64_t lookups);
+
 /* The row of lookup `place` of bag `bag` of table `table`. */
 uint64_t index_source_row(const struct index_source *source, uint64_t table, uint64_t bag, uint64_t place);
 

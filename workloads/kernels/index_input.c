@@ -325,3 +325,22 @@ struct index_source *index_request_open(struct kernel_build *build, const struct
     }
     return source;
 }
+
+/* ---- like parts */
+
+#define PART_ROWS 1024      /* a part has at least: of fewer, a run's chance is no longer the whole's */
+#define PART_BYTES 1e6      /* of rows, a part has at least: units keep their L1, which must find as little of a part as of the whole */
+#define PART_LOOKUPS 32768  /* a part has at least: fewer are cheap whole */
+
+uint32_t index_request_parts(const struct kernel_build *build, const struct index_request *request, uint64_t bags, uint64_t rows,
+                             uint64_t row_bytes, uint64_t lookups)
+{
+    bool is_uniform = request->kind == INDEX_UNIFORM || request->kind == INDEX_UNIFORM_DISTINCT;
+    bool are_alike = is_uniform && !(request->hot_share > 0) && request->file == NULL;
+    uint32_t parts = are_alike ? build->machine->parts : 1;
+    while (parts > 1 && (bags % parts != 0 || rows / parts < PART_ROWS || (double)rows * (double)row_bytes / parts < PART_BYTES ||
+                         lookups / parts < PART_LOOKUPS)) {
+        parts /= 2;
+    }
+    return parts > 1 ? parts : 1;
+}

@@ -21,6 +21,7 @@ struct kernel_machine {
     uint32_t registers_per_lane_max;
     uint32_t simd_registers;    /* of a lane, over all waves that a SIMD holds */
     uint32_t dispatch_dies; /* dies that workgroups are dealt over one after the other (XCDs); 0 or 1: not so */
+    uint32_t parts;         /* chip_parts(); a launch may then be built as its like part (wave_program.part_of); 0 or 1: whole */
     uint32_t multicast_units; /* neighbouring units that one load can serve (thread-block clusters); 0: as the chip says */
     const struct chip_profile *chip; /* for choices that weigh the chip (tiles of matrix products); borrowed; NULL: round
                                         numbers of no device beside the above */

@@ -64,6 +64,7 @@ void kernel_plan_add_fill(struct kernel_build *build, double bytes, double repea
     kernel_program_grid(program, ceil_div(k->bytes, 16), 128, lanes);
     program->work_units_total = ceil_div(k->bytes, lanes * 16ull);
     program->l2_footprint_bytes = bytes;
+    program->is_divisible = true;
     kernel_program_plain(program);
     kernel_plan_add(build, program, repeat);
 }
@@ -121,6 +122,7 @@ void kernel_plan_add_map(struct kernel_build *build, const char *name, uint64_t 
     uint64_t full = n / threads, rest = n % threads;
     program->work_units_total = full * program->waves_per_workgroup + ceil_div(rest, k->lanes);
     program->l2_footprint_bytes = (double)n * (in_bytes + out_bytes);
+    program->is_divisible = true;
     kernel_program_plain(program);
     kernel_plan_add(build, program, 1);
 }
@@ -517,6 +519,7 @@ static void add_sweeps(struct kernel_build *build, uint64_t n, uint32_t key_byte
     program->waves_per_workgroup = SWEEP_THREADS / k->lanes;
     program->work_units_total = k->tiles * program->waves_per_workgroup;
     program->l2_footprint_bytes = 2.0 * (double)n * (key_bytes + value_bytes);
+    program->is_divisible = true;
     kernel_require_lds(build, program->lds_bytes);
     kernel_program_plain(program);
     kernel_plan_add(build, program, passes);
@@ -670,6 +673,7 @@ void kernel_plan_add_chained(struct kernel_build *build, enum kernel_chained_pas
     program->waves_per_workgroup = shape->threads / k->lanes;
     program->work_units_total = k->tiles * program->waves_per_workgroup;
     program->l2_footprint_bytes = (double)n * shape->item_bytes + (double)written * shape->out_bytes;
+    program->is_divisible = true;
     kernel_require_lds(build, program->lds_bytes);
     kernel_plan_add_fill(build, (double)k->tiles * 16, 1); /* tile status */
     kernel_program_plain(program);

@@ -613,15 +613,17 @@ static void library_program(struct kernel_build *build, struct wave_program *pro
 static void library_grid(const struct kernel_build *build, struct wave_program *program)
 {
     const struct tbe *k = program->context;
+    struct kernel_machine machine = *build->machine;
+    machine.units /= program->part_of > 1 ? program->part_of : 1;
     uint64_t bags = ceil_div(k->tables * k->bags, k->together);
     if (!k->copies) {
-        program->workgroups = min_u64(program->workgroups, (uint64_t)LIBRARY_GRID * build->machine->units);
+        program->workgroups = min_u64(program->workgroups, (uint64_t)LIBRARY_GRID * machine.units);
     }
     uint64_t rounds = ceil_div(bags, program->workgroups * program->waves_per_workgroup);
     if (rounds >= LIBRARY_LONG) { /* so many bags in series that the first stand for all even in many rounds */
         program->trips_per_wave = rounds * k->length;
     } else if (!k->copies) { /* copies: a wave's few writes at a time settle only once the caches have been replaced whole */
-        kernel_program_loops(program, build->machine, rounds * k->length);
+        kernel_program_loops(program, &machine, rounds * k->length);
     }
 }
 
@@ -648,11 +650,17 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
                     variable ? "batches=variable" : "fix row-pack");
         return;
     }
+    tbe_value(build, &shape);
+    uint32_t parts = 1;
+    if (library && !variable && !copies && !kernel_has_fix(build, KERNEL_FIX_SORT_SEGMENT)) {
+        parts = index_request_parts(build, &shape.request, shape.bags, shape.rows, shape.width * shape.element_bytes, (uint64_t)tbe_lookup_count(&shape));
+        shape.bags /= parts;
+        shape.rows /= parts;
+    }
     struct index_source *source = tbe_source(build, &shape);
     if (source == NULL) {
         return;
     }
-    tbe_value(build, &shape);
     if (kernel_has_fix(build, KERNEL_FIX_SORT_SEGMENT)) {
         bool half = shape.element_bytes == 2;
         kernel_plan_add_sort_segment(build, source,
@@ -663,6 +671,8 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
     struct wave_program *program = tbe_program(build, forward ? "tbe forward" : "tbe backward, atomics",
                                                forward ? tbe_forward_next : tbe_scatter_next, &shape, copies, source);
     struct tbe *k = program->context;
+    program->part_of = parts;
+    build->plan->flops = program->flops * parts;
     k->indices = kernel_program_tensor(program, "indices", tbe_lookup_count(&shape) * (library ? 8 : INDEX_BYTES));
     bool half = shape.element_bytes == 2;
     if (library) {
@@ -691,7 +701,7 @@ static void tbe_bag_build(struct kernel_build *build, bool forward)
         program->workgroups_period = program->workgroups / k->tables; /* a table's bags follow another's */
     }
     uint64_t weights = k->weights;
-    double bytes = (double)k->tables * (double)k->rows * k->row_bytes;
+    double bytes = (double)k->tables * (double)k->rows * k->row_bytes * parts;
     uint32_t row_bytes = k->row_bytes;
     kernel_plan_add(build, program, 1);
     kernel_fix_target(build, weights, bytes, row_bytes, 4, half ? WAVE_ATOMIC_PACKED16 : WAVE_ATOMIC_FP32);

@@ -759,6 +759,7 @@ struct fused_shape {
     uint64_t bags, tables, length, width, rows, threshold;
     uint64_t resident;      /* tbe/backward: threads a unit */
     uint32_t units;
+    uint32_t parts;         /* this is one of so many like parts */
     bool library, wave_per_row, adagrad;
     uint32_t weight_bytes;
     bool zipf; /* skewed: runs differ in length */
@@ -795,6 +796,7 @@ static struct fused_shape fused_read(struct kernel_build *build, const struct fu
     shape.wave_per_row = kernel_has_fix(build, KERNEL_FIX_WAVE_PER_ROW);
     shape.adagrad = true;
     shape.units = build->machine->units;
+    shape.parts = 1;
     if (shape.library) {
         shape.adagrad = kernel_param_choice_or(build, "optimizer", "rowwise_adagrad|sgd", 0, "the benchmark's default") == 0;
         uint64_t resident = LIBRARY_RESIDENT * (shape.wave_per_row ? RESIDENT_FACTOR : 1u);
@@ -837,6 +839,7 @@ static struct wave_program *fused_program(struct kernel_build *build, const char
 {
     struct wave_program *program = kernel_program_create(name, sizeof(struct fused), next);
     struct fused *k = program->context;
+    program->part_of = shape->parts;
     *k = (struct fused){ .source = index_source_share(source), .tables = shape->tables, .bags = shape->bags,
                          .length = shape->length, .rows = shape->rows, .width = (uint32_t)shape->width,
                          .lanes = build->machine->lanes, .active = (uint32_t)shape->width / 8,
@@ -996,12 +999,13 @@ static void add_long(struct kernel_build *build, const struct fused_shape *shape
         program->workgroups_per_unit_max = (uint32_t)max_u64(1, LIBRARY_LONG_RESIDENT / (waves * k->lanes));
     }
     program->work_units_total = k->tables * k->list.lookups;
-    kernel_program_loops(program, build->machine,
-                         k->list.lookups / (k->list.pieces * program->waves_per_workgroup));
+    struct kernel_machine machine = *build->machine;
+    machine.units = shape->units;
+    kernel_program_loops(program, &machine, k->list.lookups / (k->list.pieces * program->waves_per_workgroup));
     program->workgroups_differ = shape->zipf;
     program->workgroups_period = k->list.pieces;
     kernel_require_lds(build, program->lds_bytes);
-    kernel_plan_add_fill(build, sums, 1);
+    kernel_plan_add_fill(build, sums * shape->parts, 1);
     kernel_plan_add(build, program, 1);
 }
 
@@ -1079,10 +1083,11 @@ static void linearise_sort_build(struct kernel_build *build)
 /* What the kernels behind the sort have in common: the runs, and the value column's count. */
 enum fused_part { FUSED_RUN_LENGTHS, FUSED_SHORT, FUSED_LONG, FUSED_FINALISE, FUSED_ALL };
 
-static void fused_parts(struct kernel_build *build, const struct fused_shape *shape, enum fused_part part,
+/* `own`: the shape that `runs` are of, the whole or a like part. */
+static void fused_parts(struct kernel_build *build, const struct fused_shape *shape, const struct fused_shape *own, enum fused_part part,
                         struct index_source *source, struct run_table *runs)
 {
-    uint64_t lookups = (uint64_t)fused_lookups(shape);
+    uint64_t lookups = (uint64_t)fused_lookups(shape), all_runs = shape->tables * runs->count * own->parts;
     uint64_t shorts = count_runs(runs, shape->threshold, false), longs = runs->count - shorts, pieces = 0;
     for (uint64_t run = 0; run < runs->count; run++) {
         pieces += is_long(runs, run, shape->threshold) ? ceil_div(run_table_length(runs, run), PIECE) : 0;
@@ -1102,19 +1107,19 @@ static void fused_parts(struct kernel_build *build, const struct fused_shape *sh
         kernel_plan_add_sort(build, lookups, shape->library ? 8 : 4, 4, bits, bits);
     }
     if (shape->library) { /* run-length encoding of the keys, then sums of the lengths */
-        kernel_plan_add_chained(build, KERNEL_UNIQUE_BY_KEY, lookups, shape->tables * runs->count);
-        kernel_plan_add_chained(build, KERNEL_EXCLUSIVE_SUM, shape->tables * runs->count, shape->tables * runs->count);
+        kernel_plan_add_chained(build, KERNEL_UNIQUE_BY_KEY, lookups, all_runs);
+        kernel_plan_add_chained(build, KERNEL_EXCLUSIVE_SUM, all_runs, all_runs);
     } else if (part == FUSED_ALL || part == FUSED_RUN_LENGTHS) {
-        add_run_lengths(build, lookups, shape->tables * runs->count);
+        add_run_lengths(build, lookups, all_runs);
     }
     if ((part == FUSED_ALL && shorts > 0) || part == FUSED_SHORT) {
-        add_short(build, shape, source, runs);
+        add_short(build, own, source, runs);
     }
     if ((part == FUSED_ALL && longs > 0) || part == FUSED_LONG) {
-        add_long(build, shape, source, runs);
+        add_long(build, own, source, runs);
     }
     if ((part == FUSED_ALL && longs > 0 && !shape->library) || part == FUSED_FINALISE) {
-        add_finalise(build, shape, source, runs);
+        add_finalise(build, own, source, runs);
     }
     double counts[] = { (double)runs->count, (double)shorts, (double)longs, (double)pieces };
     if (part == FUSED_ALL) { /* the table's time is the sum of its parts, timed one by one */
@@ -1131,12 +1136,20 @@ static void fused_build(struct kernel_build *build, const struct fused_kind *pro
     if (!kernel_params_done(build)) {
         return;
     }
-    struct index_source *source = fused_source(build, &shape);
+    struct fused_shape own = shape;
+    own.parts = part == FUSED_ALL && shape.library
+                    ? index_request_parts(build, &shape.request, shape.bags, shape.rows, shape.width * shape.weight_bytes,
+                                          (uint64_t)fused_lookups(&shape))
+                    : 1;
+    own.bags /= own.parts;
+    own.rows /= own.parts;
+    own.units /= own.parts;
+    struct index_source *source = fused_source(build, &own);
     if (source == NULL) {
         return;
     }
     struct run_table *runs = run_table_create(source);
-    fused_parts(build, &shape, part, source, runs);
+    fused_parts(build, &shape, &own, part, source, runs);
     run_table_release(runs);
     index_source_release(source);
 }

@@ -117,6 +117,21 @@ size_t byte_source_read(struct byte_source *source, void *bytes, size_t capacity
     return source->plain != NULL ? read_plain(source, bytes, capacity) : read_packed(source, bytes, capacity);
 }
 
+bool byte_source_skip(struct byte_source *source, uint64_t count)
+{
+    if (source->plain != NULL) {
+        return count <= INT64_MAX && gzseek(source->plain, (z_off_t)count, SEEK_CUR) >= 0;
+    }
+    char bytes[16384];
+    for (size_t got; count > 0; count -= got) {
+        got = byte_source_read(source, bytes, count < sizeof bytes ? (size_t)count : sizeof bytes);
+        if (got == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 const char *byte_source_damage(const struct byte_source *source)
 {
     return source->damage[0] == '\0' ? NULL : source->damage;
@@ -135,4 +150,15 @@ void byte_source_close(struct byte_source *source)
         free((void *)(uintptr_t)source->in.src);
     }
     free(source);
+}
+
+bool byte_source_is_packed(const char *path)
+{
+    unsigned char magic[4] = { 0 };
+    FILE *file = fopen(path, "rb");
+    size_t count = file == NULL ? 0 : fread(magic, 1, sizeof magic, file);
+    if (file != NULL) {
+        fclose(file);
+    }
+    return count == sizeof magic && (memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0 || memcmp(magic, "\x1f\x8b", 2) == 0);
 }

@@ -250,7 +250,9 @@ static void join_one(struct graph *graph, const struct meeting *first, size_t co
         }
     }
     for (size_t i = 0; i < count; i++) {
-        graph->nodes[first[i].node].traced_us = least;
+        struct graph_node *node = &graph->nodes[first[i].node];
+        node->traced_wait_us = node->traced_us - least;
+        node->traced_us = least;
     }
 }
 

@@ -1,10 +1,5 @@
-/* One step of a trace file: operators nested, runtime calls classified, device events joined to the calls that launched
+/* One step of a trace file (which: step_choice.c): operators nested, runtime calls classified, device events joined to the calls that launched
  * them.
- *
- * Which step. Steps are the ProfilerStep#N annotations. A device event belongs to the step in which its launch began, on
- * whatever thread: device time lags behind the host, so device time would cut the work elsewhere. The default is the last
- * step with at least half the device events of the fullest one (a recording may stop in the middle). Without annotations
- * the whole file is one step. A device event whose launch is not in the file belongs to the step in which it began.
  *
  * Which threads. Those with a launch in the step; the others (watchdogs that poll events, data loading) do not hold the
  * device up and are left out, counted for a note.
@@ -91,10 +86,14 @@ static enum call_class class_of(const char *name)
     return CALL_OTHER;
 }
 
+bool host_call_launches(const char *name)
+{
+    return class_of(name) == CALL_LAUNCH;
+}
+
 static bool is_device_event(const struct trace_event *event)
 {
-    return event->category == TRACE_KERNEL || event->category == TRACE_MEMCPY ||
-           event->category == TRACE_MEMSET;
+    return trace_is_device(event->category);
 }
 
 /* The host waits inside the call: a copy call that is not asynchronous, or one whose host side is pageable. */
@@ -197,125 +196,75 @@ static uint32_t device_count_of(const struct join *join, uint32_t call)
 
 /* ---- choosing the step ----------------------------------------------------------------------------------------- */
 
-struct marker {
-    int64_t start_ns, end_ns;
-    long number;
-    const char *name;
-    size_t device_count;
-};
-
-static int compare_markers(const void *a, const void *b)
-{
-    const struct marker *x = a, *y = b;
-    if (x->start_ns != y->start_ns) {
-        return x->start_ns < y->start_ns ? -1 : 1;
-    }
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
-static struct marker *find_markers(const struct trace_file *file, size_t *count)
-{
-    static const char prefix[] = "ProfilerStep#";
-    struct marker *markers = NULL;
-    size_t capacity = 0;
-    *count = 0;
-    for (size_t i = 0; i < file->event_count; i++) {
-        const struct trace_event *event = &file->events[i];
-        if ((event->category != TRACE_ANNOTATION && event->category != TRACE_OPERATOR) ||
-            strncmp(event->name, prefix, sizeof prefix - 1) != 0) {
-            continue;
-        }
-        if (*count == capacity) {
-            capacity = capacity == 0 ? 8 : capacity * 2;
-            markers = realloc(markers, capacity * sizeof *markers);
-            SIM_ASSERT(markers != NULL, "out of memory");
-        }
-        markers[(*count)++] = (struct marker){ event->start_ns, event->start_ns + event->duration_ns,
-                                               strtol(event->name + sizeof prefix - 1, NULL, 10), event->name,
-                                               0 };
-    }
-    if (*count > 0) {
-        qsort(markers, *count, sizeof *markers, compare_markers);
-    }
-    return markers;
-}
-
-/* The marker in which `at` lies, or NULL. */
-static struct marker *marker_at(struct marker *markers, size_t count, int64_t at)
-{
-    size_t low = 0, high = count; /* markers[0 .. low) start at or before it */
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (markers[middle].start_ns <= at) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low > 0 && at < markers[low - 1].end_ns ? &markers[low - 1] : NULL;
-}
-
-static enum sim_status unknown_step(const struct trace_file *file, const struct marker *markers, size_t count,
-                                    int32_t number, struct sim_error *error)
+static enum sim_status unknown_step(const struct trace_file *file, const struct step_survey *survey, int32_t number,
+                                    struct sim_error *error)
 {
     char list[200] = "none";
-    if (count > 0) {
-        snprintf(list, sizeof list, "%s to %s", markers[0].name, markers[count - 1].name);
+    if (survey->marker_count > 0) {
+        snprintf(list, sizeof list, "%s to %s", survey->markers[0].name, survey->markers[survey->marker_count - 1].name);
     }
     return sim_fail(error, SIM_UNKNOWN_NAME, "%s: no ProfilerStep#%d in the file (it has: %s)", file->path,
                     number, list);
 }
 
+static void survey_events(struct step_survey *survey, const struct join *join)
+{
+    const struct trace_file *file = join->file;
+    for (size_t i = 0; i < file->event_count; i++) {
+        const struct trace_event *event = &file->events[i];
+        if (step_marker_is(event->category, event->name, strlen(event->name))) {
+            step_survey_add(survey, event->start_ns, event->duration_ns, event->name);
+        }
+    }
+    step_survey_sort(survey);
+    for (uint32_t i = 0; i < file->event_count; i++) {
+        if (is_device_event(&file->events[i])) {
+            uint32_t launch = join->launch_of[i];
+            step_survey_count(survey, file->events[launch == TRACE_NONE ? i : launch].start_ns);
+        }
+    }
+}
+
+static enum sim_status take_step(struct host_step *step, const struct step_survey *survey, int32_t number,
+                                 struct sim_error *error)
+{
+    const struct trace_file *file = step->file;
+    const struct step_marker *chosen = step_survey_choose(survey, number);
+    step->steps_found = survey->marker_count;
+    if (survey->device_total == 0) {
+        return sim_fail(error, SIM_BAD_TRACE,
+                        "%s: no kernels in the trace (%zu events in its list): record with GPU activity on",
+                        file->path, file->list_event_count);
+    }
+    if (number >= 0 && chosen == NULL) {
+        return unknown_step(file, survey, number, error);
+    }
+    if (chosen == NULL || (number < 0 && chosen->device_count == 0)) {
+        /* no markers, or none with a kernel: the whole file */
+        step->start_ns = INT64_MAX;
+        step->end_ns = INT64_MIN;
+        return SIM_OK;
+    }
+    step->has_marker = true;
+    step->start_ns = chosen->start_ns;
+    step->end_ns = chosen->end_ns;
+    snprintf(step->step_name, sizeof step->step_name, "%.31s", chosen->name);
+    step->outside_count = survey->device_total - survey->device_inside;
+    return chosen->device_count > 0 ? SIM_OK
+                                    : sim_fail(error, SIM_BAD_TRACE, "%s: no kernels launched in %s", file->path,
+                                               chosen->name);
+}
+
 static enum sim_status choose_step(struct host_step *step, const struct join *join, int32_t number,
                                    struct sim_error *error)
 {
-    const struct trace_file *file = step->file;
-    size_t count;
-    struct marker *markers = find_markers(file, &count);
-    size_t launched = 0, most = 0;
-    for (uint32_t i = 0; i < file->event_count; i++) {
-        const struct trace_event *event = &file->events[i];
-        if (!is_device_event(event)) {
-            continue;
-        }
-        uint32_t launch = join->launch_of[i];
-        struct marker *marker = marker_at(
-            markers, count, launch == TRACE_NONE ? event->start_ns : file->events[launch].start_ns);
-        if (marker != NULL) {
-            marker->device_count++;
-            most = marker->device_count > most ? marker->device_count : most;
-            launched++;
-        }
-        step->device_total++;
+    struct step_survey survey = { 0 };
+    if (step->file->survey != NULL) {
+        return take_step(step, step->file->survey, number, error);
     }
-    enum sim_status status = SIM_OK;
-    const struct marker *chosen = NULL;
-    for (size_t i = count; i-- > 0 && chosen == NULL;) {
-        bool fits = number >= 0 ? markers[i].number == number : markers[i].device_count * 2 >= most;
-        chosen = fits ? &markers[i] : NULL;
-    }
-    step->steps_found = count;
-    if (step->device_total == 0) {
-        status = sim_fail(error, SIM_BAD_TRACE,
-                          "%s: no kernels in the trace (%zu events in its list): record with GPU activity on",
-                          file->path, file->list_event_count);
-    } else if (number >= 0 && chosen == NULL) {
-        status = unknown_step(file, markers, count, number, error);
-    } else if (chosen != NULL && (number >= 0 || chosen->device_count > 0)) {
-        if (chosen->device_count == 0) {
-            status = sim_fail(error, SIM_BAD_TRACE, "%s: no kernels launched in %s", file->path,
-                              chosen->name);
-        }
-        step->has_marker = true;
-        step->start_ns = chosen->start_ns;
-        step->end_ns = chosen->end_ns;
-        snprintf(step->step_name, sizeof step->step_name, "%.31s", chosen->name);
-        step->outside_count = step->device_total - launched;
-    } else { /* no markers, or none with a kernel: the whole file */
-        step->start_ns = INT64_MAX;
-        step->end_ns = INT64_MIN;
-    }
-    free(markers);
+    survey_events(&survey, join);
+    enum sim_status status = take_step(step, &survey, number, error);
+    step_survey_finish(&survey);
     return status;
 }
 
@@ -592,6 +541,15 @@ static void measure_span(struct host_step *step)
     }
 }
 
+static size_t device_events_of(const struct trace_file *file)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < file->event_count; i++) {
+        count += is_device_event(&file->events[i]);
+    }
+    return count;
+}
+
 enum sim_status host_step_create(const struct trace_file *file, int32_t step_number, struct host_step **out,
                                  struct sim_error *error)
 {
@@ -611,7 +569,7 @@ enum sim_status host_step_create(const struct trace_file *file, int32_t step_num
     struct candidate *candidates = find_candidates(step, &join, &count);
     struct thread_stack *stacks = calloc(file->track_count + 1, sizeof *stacks);
     step->items = malloc((count + 1) * sizeof *step->items);
-    step->device = malloc((step->device_total + 1) * sizeof *step->device);
+    step->device = malloc((device_events_of(file) + 1) * sizeof *step->device);
     SIM_ASSERT(stacks != NULL && step->items != NULL && step->device != NULL, "out of memory");
     for (size_t i = 0; i < count; i++) {
         if (is_device_event(&file->events[candidates[i].event])) {

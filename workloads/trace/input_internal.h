@@ -2,6 +2,7 @@
  *
  *   byte_source.c   path -> bytes: plain, gzip or zstd by their first bytes
  *   json_stream.c   path -> calls of a handler, as the JSON passes; errors with line and column
+ *   event_scan.c    path -> pieces: each element of an event list apart, all else as it is; several times as fast
  *   json_items.c    the same as small trees, one for each element of the lists that a reader asks for
  *   input_kind.c    which format a file is of, by its first bytes or top-level keys; folders -> files of the ranks */
 #ifndef WORKLOADS_TRACE_INPUT_INTERNAL_H
@@ -21,8 +22,11 @@ struct byte_source; /* opaque */
 enum sim_status byte_source_open(const char *path, struct byte_source **out, struct sim_error *error);
 /* Next bytes, decompressed; 0 at the end or on damage, which byte_source_damage then names. */
 size_t byte_source_read(struct byte_source *source, void *bytes, size_t capacity);
+/* Leave out the next `count` bytes; a plain file is not read meanwhile. False: it ends before. */
+bool byte_source_skip(struct byte_source *source, uint64_t count);
 const char *byte_source_damage(const struct byte_source *source); /* NULL: none */
 void byte_source_close(struct byte_source *source);               /* NULL is allowed */
+bool byte_source_is_packed(const char *path);                     /* gzip or zstd, by its first bytes */
 
 /* ---- JSON as it passes ----------------------------------------------------------------------------------------- */
 
@@ -56,6 +60,44 @@ struct json_stream {
  * Errors: SIM_BAD_FILE (cannot be read, compressed data cut short or damaged), SIM_BAD_TRACE (not JSON, or refused). */
 enum sim_status json_stream_parse(struct json_stream *stream, const struct json_handler *handler, void *context,
                                   struct sim_error *error);
+
+/* The same from bytes that the caller has: what stopped it is not said. */
+struct json_feed; /* opaque */
+struct json_feed *json_feed_create(const struct json_handler *handler, void *context);
+bool json_feed_push(struct json_feed *feed, const char *bytes, size_t count); /* false: not JSON, or the handler stopped */
+bool json_feed_end(struct json_feed *feed);                                   /* false: cut short */
+void json_feed_destroy(struct json_feed *feed);                               /* NULL is allowed */
+
+/* ---- a list's elements apart ------------------------------------------------------------------------------------ */
+
+struct text_span {
+    const char *at; /* NULL: absent */
+    size_t length;
+};
+
+/* What an event of a profiler trace says of itself, as written: no escapes resolved. */
+struct event_text {
+    struct text_span phase, category, name, start, duration, correlation;
+    bool odd; /* one of them but the name holds an escape, or the category is said twice */
+};
+
+enum event_piece {
+    EVENT_PIECE_END,
+    EVENT_PIECE_TEXT,  /* no element: for the parser as it is */
+    EVENT_PIECE_EVENT, /* one element, a map, checked against JSON's grammar; the comma before it is left out */
+    EVENT_PIECE_BROKEN /* not JSON, cut short, damaged, or an element that is no map: json_stream_parse says which */
+};
+
+struct event_scan; /* opaque */
+enum sim_status event_scan_open(const char *path, struct event_scan **out, struct sim_error *error);
+/* The next piece, valid until the next call. in_list: the text so far ends inside the list whose elements are wanted; texts
+ * end behind each opening square bracket, so that the caller's parser knows. Memory: a window of 1 MiB, or two elements. */
+enum event_piece event_scan_next(struct event_scan *scan, bool in_list, struct text_span *text, struct event_text *event);
+/* Where the file goes on behind the latest piece, in bytes of JSON. */
+uint64_t event_scan_offset(const struct event_scan *scan);
+/* In a list, go on from an element further on (its first byte), or from behind the last. False: the file ends before. */
+bool event_scan_skip_to(struct event_scan *scan, uint64_t offset);
+void event_scan_close(struct event_scan *scan); /* NULL is allowed */
 
 /* ---- JSON as small trees --------------------------------------------------------------------------------------- */
 

@@ -224,9 +224,9 @@ static enum sim_status parse_bytes(struct pass *p, struct byte_source *source, c
     return SIM_OK;
 }
 
-static enum sim_status parse_once(struct pass *p, const struct json_handler *handler, void *context)
+static yajl_callbacks callbacks_of(const struct json_handler *handler)
 {
-    const yajl_callbacks callbacks = {
+    return (yajl_callbacks){
         .yajl_null = handler->null,
         .yajl_boolean = handler->boolean,
         .yajl_number = handler->number,
@@ -237,6 +237,11 @@ static enum sim_status parse_once(struct pass *p, const struct json_handler *han
         .yajl_start_array = handler->array_start,
         .yajl_end_array = handler->array_end,
     };
+}
+
+static enum sim_status parse_once(struct pass *p, const struct json_handler *handler, void *context)
+{
+    const yajl_callbacks callbacks = callbacks_of(handler);
     struct byte_source *source;
     enum sim_status status = byte_source_open(p->stream->path, &source, p->error);
     if (status != SIM_OK) {
@@ -271,4 +276,40 @@ enum sim_status json_stream_parse(struct json_stream *stream, const struct json_
     stream->item_count = 0;
     struct pass lenient = { .stream = stream, .error = error, .lenient = true };
     return parse_once(&lenient, handler, context);
+}
+
+/* ---- bytes from the caller --------------------------------------------------------------------------------------- */
+
+struct json_feed {
+    yajl_callbacks callbacks;
+    yajl_handle parser;
+};
+
+struct json_feed *json_feed_create(const struct json_handler *handler, void *context)
+{
+    struct json_feed *feed = malloc(sizeof *feed);
+    SIM_ASSERT(feed != NULL, "out of memory");
+    feed->callbacks = callbacks_of(handler);
+    feed->parser = yajl_alloc(&feed->callbacks, NULL, context);
+    SIM_ASSERT(feed->parser != NULL, "out of memory");
+    yajl_config(feed->parser, yajl_dont_validate_strings, 1);
+    return feed;
+}
+
+bool json_feed_push(struct json_feed *feed, const char *bytes, size_t count)
+{
+    return yajl_parse(feed->parser, (const unsigned char *)bytes, count) == yajl_status_ok;
+}
+
+bool json_feed_end(struct json_feed *feed)
+{
+    return yajl_complete_parse(feed->parser) == yajl_status_ok;
+}
+
+void json_feed_destroy(struct json_feed *feed)
+{
+    if (feed != NULL) {
+        yajl_free(feed->parser);
+        free(feed);
+    }
 }

@@ -1,6 +1,6 @@
 /* Kineto (PyTorch profiler) JSON, plain or gzip, streamed: the files of one run's ranks -> one graph of one step.
  * Memory follows the events kept of one file at a time (64 bytes each: operators, calls, device events) and the distinct
- * texts, not the file's size. What the reader inferred, repaired, left out or assumed stands in the graph's notes. */
+ * texts, not the file's size; of a big file (64 MiB of JSON) with marked steps, the events of the one step that is read. What the reader inferred, repaired, left out or assumed stands in the graph's notes. */
 #ifndef WORKLOADS_TRACE_KINETO_H
 #define WORKLOADS_TRACE_KINETO_H
 #include "sim/core/status.h"

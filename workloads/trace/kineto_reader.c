@@ -356,7 +356,19 @@ static const void *sync_args(struct reader *r)
     return args;
 }
 
-/* An event is complete: keep it if it is of use. Only complete slices ("X") are. */
+/* Of an event with a name, of a category that is kept: only complete slices ("X") are of use. Texts NULL where absent. */
+static enum event_fate fate_of(const char *phase, const char *start, const char *duration, int64_t *start_ns,
+                               int64_t *duration_ns)
+{
+    if (phase == NULL || strcmp(phase, "X") != 0 || start == NULL || duration == NULL) {
+        return phase == NULL || strchr("BE", phase[0]) != NULL || phase[0] == 'X' ? EVENT_INCOMPLETE : EVENT_OF_NO_USE;
+    }
+    bool possible = parse_ns(start, start_ns) && parse_ns(duration, duration_ns) && *duration_ns >= 0 &&
+                    *duration_ns <= DAY_NS;
+    return possible ? EVENT_OF_USE : EVENT_IMPOSSIBLE;
+}
+
+/* An event is complete: keep it if it is of use. */
 static void keep_event(struct reader *r)
 {
     struct trace_file *file = r->file;
@@ -368,17 +380,15 @@ static void keep_event(struct reader *r)
         return; /* metadata, markers, flows, categories of no use */
     }
     struct trace_event event = { .name = name, .category = (uint8_t)category };
-    const char *start = text_of(r, KEY_TS), *duration = text_of(r, KEY_DUR);
-    if (phase == NULL || strcmp(phase, "X") != 0 || start == NULL || duration == NULL) {
-        file->incomplete_count += phase == NULL || strchr("BE", phase[0]) != NULL || phase[0] == 'X';
-        return;
-    }
-    if (!parse_ns(start, &event.start_ns) || !parse_ns(duration, &event.duration_ns) ||
-        event.duration_ns < 0 || event.duration_ns > DAY_NS) {
+    switch (fate_of(phase, text_of(r, KEY_TS), text_of(r, KEY_DUR), &event.start_ns, &event.duration_ns)) {
+    case EVENT_OF_USE: break;
+    case EVENT_IMPOSSIBLE:
         if (file->impossible_count++ == 0) {
             file->impossible_name = name;
         }
         return;
+    case EVENT_INCOMPLETE: file->incomplete_count++; return;
+    default: return;
     }
     event.correlation = parse_id(text_of(r, KEY_CORRELATION));
     bool on_device = category == TRACE_KERNEL || category == TRACE_MEMCPY || category == TRACE_MEMSET;
@@ -699,6 +709,89 @@ enum sim_status trace_file_read(const char *path, struct trace_file **out, struc
     return SIM_OK;
 }
 
+/* ---- the file, of chosen events -------------------------------------------------------------------------------- */
+
+/* A value as set_value keeps those that end with their event; NULL absent. */
+static const char *short_text(const struct text_span *span, char text[SHORT_TEXT_BYTES])
+{
+    if (span->at == NULL) {
+        return NULL;
+    }
+    size_t length = span->length < SHORT_TEXT_BYTES ? span->length : SHORT_TEXT_BYTES - 1;
+    memcpy(text, span->at, length);
+    text[length] = '\0';
+    return text;
+}
+
+/* As keep_event will see it. False: a text of use has escapes, which only the parser resolves. */
+static bool glance_at(const struct event_text *event, struct event_glance *glance)
+{
+    char phase[SHORT_TEXT_BYTES], start[SHORT_TEXT_BYTES], duration[SHORT_TEXT_BYTES], correlation[SHORT_TEXT_BYTES];
+    enum trace_category category =
+        event->category.at == NULL ? TRACE_CATEGORIES : category_of(event->category.at, event->category.length);
+    *glance = (struct event_glance){ .fate = EVENT_OF_NO_USE, .category = category };
+    if (event->odd || category == TRACE_CATEGORIES || event->name.at == NULL) {
+        return !event->odd;
+    }
+    glance->fate = fate_of(short_text(&event->phase, phase), short_text(&event->start, start),
+                           short_text(&event->duration, duration), &glance->start_ns, &glance->duration_ns);
+    glance->correlation = parse_id(short_text(&event->correlation, correlation));
+    glance->name = event->name.at;
+    glance->name_length = event->name.length;
+    bool name_is_kept = glance->fate == EVENT_IMPOSSIBLE || step_marker_is(category, glance->name, glance->name_length);
+    return !name_is_kept || memchr(glance->name, '\\', glance->name_length) == NULL;
+}
+
+static bool skip_unwanted(struct event_scan *scan, const struct event_chooser *chooser)
+{
+    uint64_t offset = event_scan_offset(scan), next = chooser->next == NULL ? offset : chooser->next(chooser->context, offset);
+    return next == offset || event_scan_skip_to(scan, next);
+}
+
+bool trace_file_read_chosen(struct trace_file *file, const struct event_chooser *chooser)
+{
+    struct sim_error ignored;
+    struct event_scan *scan;
+    if (event_scan_open(file->path, &scan, &ignored) != SIM_OK) {
+        return false;
+    }
+    struct reader *r = calloc(1, sizeof *r);
+    SIM_ASSERT(r != NULL, "out of memory");
+    r->file = file;
+    r->stream.path = file->path;
+    struct json_feed *feed = json_feed_create(&handler, r);
+    struct text_span text;
+    struct event_text event;
+    enum event_piece piece;
+    bool sound = true, second = false;
+    for (bool in_list = false; sound; in_list = r->places[r->depth] == PLACE_EVENTS) {
+        /* a second list would be read as well as the first */
+        sound = !in_list || (!r->stream.complete && skip_unwanted(scan, chooser));
+        piece = sound ? event_scan_next(scan, in_list, &text, &event) : EVENT_PIECE_BROKEN;
+        if (piece == EVENT_PIECE_END || piece == EVENT_PIECE_BROKEN) {
+            sound = piece == EVENT_PIECE_END && r->events_found && json_feed_end(feed);
+            break;
+        }
+        if (piece == EVENT_PIECE_EVENT) {
+            struct event_glance glance;
+            sound = glance_at(&event, &glance);
+            glance.end = event_scan_offset(scan);
+            glance.offset = glance.end - text.length;
+            if (!sound || !chooser->keep(chooser->context, &glance)) {
+                continue;
+            }
+            sound = !second || json_feed_push(feed, ",", 1);
+            second = true;
+        }
+        sound = sound && json_feed_push(feed, text.at, text.length);
+    }
+    json_feed_destroy(feed);
+    event_scan_close(scan);
+    free(r->capture);
+    free(r);
+    return sound;
+}
+
 struct trace_file *trace_file_create(const char *path)
 {
     struct trace_file *file = calloc(1, sizeof *file);
@@ -715,6 +808,10 @@ void trace_file_destroy(struct trace_file *file)
         return;
     }
     arena_destroy(file->arena);
+    if (file->survey != NULL) {
+        step_survey_finish(file->survey);
+        free(file->survey);
+    }
     free(file->events);
     free(file->tracks);
     free(file);

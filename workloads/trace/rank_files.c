@@ -14,6 +14,7 @@ struct rank_files {
     struct rank_input *inputs;
     bool *done;
     size_t count;
+    int32_t step;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     size_t next, released, window; /* under the lock */
@@ -35,9 +36,11 @@ static void read_execution_trace(struct rank_input *input)
     execution_trace_destroy(trace);
 }
 
-static void read_profile(struct rank_input *input)
+/* Operators are joined to an execution trace by their place among all of a name: that takes the whole file. */
+static void read_profile(struct rank_input *input, int32_t step)
 {
-    input->status = trace_file_read(input->path, &input->trace, &input->error);
+    input->status = input->execution_path != NULL ? trace_file_read(input->path, &input->trace, &input->error)
+                                                  : trace_file_read_step(input->path, step, &input->trace, &input->error);
     if (input->status != SIM_OK || input->execution_path == NULL) {
         return;
     }
@@ -50,14 +53,14 @@ static void read_profile(struct rank_input *input)
     execution_trace_destroy(trace);
 }
 
-static void read_input(struct rank_input *input)
+static void read_input(struct rank_input *input, int32_t step)
 {
     switch (input->kind) {
     case INPUT_EXECUTION_TRACE: read_execution_trace(input); break;
     case INPUT_CHAKRA: input->status = chakra_read(input->path, &input->chakra, &input->error); break;
     case INPUT_CHAKRA_JSON: input->status = chakra_json_read(input->path, &input->chakra, &input->error); break;
     case INPUT_ROCPROF: input->status = rocprof_file_read(input->path, &input->trace, &input->error); break;
-    default: read_profile(input); break;
+    default: read_profile(input, step); break;
     }
 }
 
@@ -82,7 +85,7 @@ static void *work(void *context)
         }
         size_t index = files->next++;
         pthread_mutex_unlock(&files->lock);
-        read_input(&files->inputs[index]);
+        read_input(&files->inputs[index], files->step);
         pthread_mutex_lock(&files->lock);
         files->done[index] = true;
         pthread_cond_broadcast(&files->changed);
@@ -106,7 +109,7 @@ enum sim_status rank_files_take(struct rank_files *files, size_t index, struct r
 {
     struct rank_input *input = &files->inputs[index];
     if (files->thread_count == 0) {
-        read_input(input);
+        read_input(input, files->step);
     } else {
         pthread_mutex_lock(&files->lock);
         while (!files->done[index]) {
@@ -168,7 +171,7 @@ static void pair_files(struct rank_files *files)
     }
 }
 
-enum sim_status rank_files_open(const char *const *paths, size_t path_count, struct rank_files **out,
+enum sim_status rank_files_open(const char *const *paths, size_t path_count, int32_t step, struct rank_files **out,
                                 struct sim_error *error)
 {
     *out = NULL;
@@ -177,6 +180,7 @@ enum sim_status rank_files_open(const char *const *paths, size_t path_count, str
     }
     struct rank_files *files = calloc(1, sizeof *files);
     SIM_ASSERT(files != NULL, "out of memory");
+    files->step = step;
     pthread_mutex_init(&files->lock, NULL);
     pthread_cond_init(&files->changed, NULL);
     enum sim_status status = input_files_list(paths, path_count, &files->paths, &files->path_count, error);

@@ -20,8 +20,8 @@ struct rank_input {
 
 struct rank_files; /* opaque */
 
-/* List and classify. Errors: SIM_BAD_FILE (missing, not readable, a folder without traces), SIM_BAD_ARGUMENT (none). */
-enum sim_status rank_files_open(const char *const *paths, size_t path_count, struct rank_files **out,
+/* List and classify; step: as in trace_options. Errors: SIM_BAD_FILE (missing, not readable, a folder without traces), SIM_BAD_ARGUMENT (none). */
+enum sim_status rank_files_open(const char *const *paths, size_t path_count, int32_t step, struct rank_files **out,
                                 struct sim_error *error);
 void rank_files_close(struct rank_files *files); /* NULL is allowed */
 size_t rank_files_count(const struct rank_files *files);

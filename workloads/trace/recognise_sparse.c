@@ -137,6 +137,17 @@ static bool bytes_of_indices(struct recogniser *r)
     return false;
 }
 
+/* fbgemm::permute_2D_sparse_data, permute_sparse_features(order [T], lengths [T, B], values [n], ..): the first kernel moves the lengths alone. */
+static bool bytes_of_lengths(struct recogniser *r)
+{
+    const struct trace_tensor *lengths = tensor_at(r, 1);
+    if (lengths != NULL && tensor_elements(lengths) >= 1) {
+        result_bytes(r, tensor_bytes(lengths), tensor_bytes(lengths), 0);
+        result_dtype(r, lengths->dtype);
+    }
+    return false;
+}
+
 /* aten::embedding_dense_backward(gradient [.., D], indices, ..): gradient rows read, as many partial sums written at most. */
 static bool bytes_of_gradient(struct recogniser *r)
 {
@@ -192,6 +203,7 @@ const struct recogniser_rule recogniser_sparse_rules[] = {
     { "index_elementwise_kernel", "index", "embedding", build_index },
     { "compute_grad_weight", NULL, "embedding", bytes_of_gradient },
     { "sum_and_scatter", NULL, "embedding", bytes_of_gradient },
+    { "permute_2D_lengths", "permute_", "embedding", bytes_of_lengths },
     { "RadixSort", NULL, "sort", bytes_of_indices },
     { "radix_sort", NULL, "sort", bytes_of_indices },
     { "UniqueByKey", NULL, "sort", bytes_of_indices },

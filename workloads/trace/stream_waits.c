@@ -17,7 +17,8 @@
  *   event sync         waits for the latest record that was complete when it returned
  *
  * Some profilers record waits and no records. A record is then taken to stand behind the launch it would follow: that of
- * the collective, or the thread's last one.
+ * the collective, or the thread's last one. Many ends of collectives are then never waited for in sight (the next step does), so
+ * that the oldest says little: a collective as whose end the waiting kernel began on the device goes first.
  *
  * A guess that device times contradict (the waiting kernel began before the awaited one had ended) is dropped and counted.
  * What orders nothing becomes part of the operator around it. */
@@ -26,6 +27,7 @@
 #include <string.h>
 
 #define CLOCK_SLACK_NS 1000 /* device clocks of different engines differ by less */
+#define RELEASE_NS 20000    /* a stream that waits goes on within */
 #define LOOK_BACK 64        /* records tried for a wait without one beside it */
 
 struct sync_fact {
@@ -242,18 +244,45 @@ static bool is_candidate(const struct resolver *r, uint32_t record, size_t wait,
     return !against;
 }
 
+/* Device times show the wait: the kernel behind it began as the awaited one ended, though its stream had been idle and its
+ * launch was long over. */
+static bool explains_start(const struct resolver *r, uint32_t record, size_t wait, uint32_t stream)
+{
+    uint32_t before = r->device_before[record], behind = device_behind(r->step, stream, wait), own = r->stream_last[stream];
+    if (before == TRACE_NONE || behind == TRACE_NONE) {
+        return false;
+    }
+    const struct trace_event *awaited = r->step->device[before].event, *waiting = r->step->device[behind].event;
+    int64_t end_ns = awaited->start_ns + awaited->duration_ns;
+    const struct host_item *launch = &r->step->items[r->step->device[behind].launch];
+    const struct trace_event *last = own != TRACE_NONE ? r->step->device[own].event : NULL;
+    bool idle = last == NULL || last->start_ns + last->duration_ns < end_ns - RELEASE_NS;
+    return idle && launch->start_ns < end_ns - RELEASE_NS && waiting->start_ns >= end_ns - CLOCK_SLACK_NS &&
+           waiting->start_ns <= end_ns + RELEASE_NS;
+}
+
+static uint32_t take_end(struct resolver *r, size_t k)
+{
+    uint32_t end = r->ends[k];
+    memmove(&r->ends[k], &r->ends[k + 1], (r->end_count - k - 1) * sizeof *r->ends);
+    r->end_count--;
+    return end;
+}
+
 static uint32_t find_awaited(struct resolver *r, size_t i, uint32_t stream, bool *refused)
 {
     uint32_t thread = r->step->items[i].thread, beside = r->last_record[thread];
     if (!r->launched_since[thread] && is_candidate(r, beside, i, stream, refused)) {
         return beside;
     }
+    for (size_t k = r->no_records ? r->end_count : 0; k-- > 0;) {
+        if (r->step->items[r->ends[k]].stream != stream && explains_start(r, r->ends[k], i, stream)) {
+            return take_end(r, k);
+        }
+    }
     for (size_t k = 0; k < r->end_count; k++) {
-        uint32_t end = r->ends[k];
-        if (is_candidate(r, end, i, stream, refused)) {
-            memmove(&r->ends[k], &r->ends[k + 1], (r->end_count - k - 1) * sizeof *r->ends);
-            r->end_count--;
-            return end;
+        if (is_candidate(r, r->ends[k], i, stream, refused)) {
+            return take_end(r, k);
         }
     }
     for (size_t back = 1; back <= r->record_count && back <= LOOK_BACK; back++) {

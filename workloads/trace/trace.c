@@ -739,7 +739,7 @@ enum sim_status trace_read(const char *const *paths, size_t path_count, const st
 {
     *out = NULL;
     struct rank_files *files;
-    enum sim_status status = rank_files_open(paths, path_count, &files, error);
+    enum sim_status status = rank_files_open(paths, path_count, options->step, &files, error);
     if (status != SIM_OK) {
         return status;
     }

@@ -1,9 +1,11 @@
 /* What the files of workloads/trace share: the events that are kept of one trace file and the steps from them to a graph.
  *
  *   kineto_reader.c   file -> struct trace_file: events and header, one pass, nothing joined (input_internal.h: below it)
+ *   step_file.c       the same of a big file: two passes, the events of one step kept
  *   rocprof.c         the same from rocprofv3 JSON
  *   execution_trace.c PyTorch execution trace -> its operators; joined to a trace_file, or a graph of its own
  *   chakra.c          Chakra nodes, protobuf or JSON -> graph
+ *   step_choice.c     which step of a file
  *   host_calls.c      one step of it -> struct host_step: operators nested, calls classified, device events joined
  *   stream_waits.c    which event waits order which streams
  *   collectives.c     what a collective is, and the ranks of a run joined
@@ -71,6 +73,21 @@ struct trace_track {
     const char *process, *thread;
 }; /* host: pid, tid; device: device id, stream id; as text */
 
+/* A step's annotation. */
+struct step_marker {
+    int64_t start_ns, end_ns;
+    long number; /* N of ProfilerStep#N */
+    const char *name;
+    size_t device_count; /* device events launched in it */
+};
+
+/* All steps of a file and how many device events each has. */
+struct step_survey {
+    size_t marker_count, marker_capacity;
+    struct step_marker *markers;
+    size_t device_total, device_inside; /* device events of the file, and those launched in some step */
+};
+
 struct trace_file {
     struct arena *arena;
     const char *path; /* as given; borrowed from the caller of trace_file_read */
@@ -86,6 +103,7 @@ struct trace_file {
     size_t incomplete_count;     /* kept categories, left out: begin without end, or no time stamp */
     char damage[160];            /* "": none; else where the JSON breaks after its complete event list */
     char odd_numbers[160];       /* "": none; else how many bare inf and nan, and where the first */
+    struct step_survey *survey;  /* set: only the events of the step that it was read for were kept; this is the file's */
     bool device_only;            /* a kind of file that records no host side, and no operators */
     bool synthetic;              /* of an execution trace: times only order, kernels are guessed from operators */
     size_t event_capacity, track_capacity;
@@ -100,9 +118,49 @@ uint32_t trace_file_track(struct trace_file *file, const char *process, const ch
  * Errors: SIM_BAD_FILE (missing, not readable, compressed data cut short or damaged), SIM_BAD_TRACE (not JSON with line
  * and token, nested too deep, no traceEvents). */
 enum sim_status trace_file_read(const char *path, struct trace_file **out, struct sim_error *error);
+/* The same for one step of the file, as step_survey_choose names it; of a big file (64 MiB of JSON; packed 4 MiB) by two passes
+ * that keep the events of that step alone, and 16 bytes for each call and device event in between. */
+enum sim_status trace_file_read_step(const char *path, int32_t step, struct trace_file **out, struct sim_error *error);
+/* What trace_file_read_step does of a big file. False, without a file: the file is none that can be read so (no steps, a step
+ * not in it, not the JSON that profilers write), and trace_file_read is to say what it is. */
+bool trace_file_read_two_passes(const char *path, int32_t step, struct trace_file **out);
 /* The same from rocprofv3 JSON: dispatches and copies of every GPU of the process; no host side. */
 enum sim_status rocprof_file_read(const char *path, struct trace_file **out, struct sim_error *error);
 void trace_file_destroy(struct trace_file *file); /* NULL is allowed */
+
+/* An event at a glance, before anything of it is kept. */
+enum event_fate { EVENT_OF_NO_USE, EVENT_INCOMPLETE, EVENT_IMPOSSIBLE, EVENT_OF_USE };
+struct event_glance {
+    enum event_fate fate;
+    enum trace_category category;  /* this and the following: of use alone */
+    int64_t start_ns, duration_ns; /* the file's clock */
+    uint64_t correlation;          /* 0: none */
+    const char *name;              /* not ended by a NUL, escapes as written; of an impossible event too */
+    size_t name_length;
+    uint64_t offset, end; /* where it begins and ends in the file, in bytes of JSON */
+};
+struct event_chooser {
+    bool (*keep)(void *context, const struct event_glance *event);
+    /* Before each event, which begins at `offset` or a blank or comma behind it: where to go on, at `offset` or where a later
+     * one begins, or where the last ends. NULL: at each. */
+    uint64_t (*next)(void *context, uint64_t offset);
+    void *context;
+};
+/* Read a file, keeping the events that are chosen; the rest is never parsed. False: trace_file_read has to say what it is. */
+bool trace_file_read_chosen(struct trace_file *file, const struct event_chooser *chooser);
+
+/* ---- which step ------------------------------------------------------------------------------------------------- */
+
+bool trace_is_device(uint32_t category);
+bool step_marker_is(uint32_t category, const char *name, size_t name_length);
+void step_survey_add(struct step_survey *survey, int64_t start_ns, int64_t duration_ns, const char *name);
+void step_survey_sort(struct step_survey *survey); /* once all are added */
+/* A device event: where its launch began, or itself where the file has no launch. */
+void step_survey_count(struct step_survey *survey, int64_t start_ns);
+/* ProfilerStep#N; -1: the last step with at least half the device events of the fullest. NULL: none. */
+const struct step_marker *step_survey_choose(const struct step_survey *survey, int32_t number);
+void step_survey_finish(struct step_survey *survey); /* zeroed memory is allowed */
+bool host_call_launches(const char *name); /* by its name: launch, copy, fill */
 
 /* ---- execution traces ------------------------------------------------------------------------------------------- */
 
@@ -191,12 +249,11 @@ struct host_step {
     size_t steps_found;
     /* for notes */
     size_t unlaunched_count, outside_count, silent_launch_count, unplaced_call_count, other_thread_count;
-    size_t device_total; /* device events of the file */
     double other_thread_us;
     size_t waits_contradicted, waits_unresolved;
 };
 
-/* Take the step `step_number` of ProfilerStep#N (-1: the last complete one; see the rule in host_calls.c).
+/* Take the step `step_number` of ProfilerStep#N (-1: the last complete one; see the rule in step_choice.c).
  * Errors: SIM_BAD_TRACE (no kernels in the file or the step), SIM_UNKNOWN_NAME (step not in the file; lists them). */
 enum sim_status host_step_create(const struct trace_file *file, int32_t step_number, struct host_step **out,
                                  struct sim_error *error);
