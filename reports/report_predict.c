@@ -94,15 +94,18 @@ static void put_figures(struct page *page)
     static const struct {
         const char *key, *title, *suffix;
         double factor;
+        const char *needs; /* shown only where this is known too */
     } rows[] = {
-        { "step_ms", "step, queued back to back", " ms", 1 },
-        { "step_ms_low", "step, a tenth of the samples below", " ms", 1 },
-        { "step_ms_high", "step, a tenth of the samples above", " ms", 1 },
-        { "gpu_busy_ms", "GPU busy", " ms", 1 },
-        { "host_ms", "host busy", " ms", 1 },                      { "exposed_comm_ms", "communication not hidden", " ms", 1 },
-        { "examples_per_s", "examples per second, all GPUs", "", 1 }, { "watts", "board power, mean of a GPU", " W", 1 },
-        { "clock_mhz", "core clock while busy", " MHz", 1 },       { "recognised_fraction", "GPU time priced by a kernel program", "%", 100 },
-        { "within_2x_fraction", "traced kernel time met within 2x", "%", 100 },
+        { "step_ms", "step, queued back to back", " ms", 1, NULL },
+        { "step_ms_low", "step, a tenth of the samples below", " ms", 1, NULL },
+        { "step_ms_high", "step, a tenth of the samples above", " ms", 1, NULL },
+        { "gpu_busy_ms", "GPU busy", " ms", 1, NULL },
+        { "gpu_moving_ms", "GPU busy, without waiting for ranks", " ms", 1, "gpu_busy_recorded_waits_ms" },
+        { "gpu_busy_recorded_waits_ms", "GPU busy, with the waits of the recording", " ms", 1, NULL },
+        { "host_ms", "host busy", " ms", 1, NULL },                      { "exposed_comm_ms", "communication not hidden", " ms", 1, NULL },
+        { "examples_per_s", "examples per second, all GPUs", "", 1, NULL }, { "watts", "board power, mean of a GPU", " W", 1, NULL },
+        { "clock_mhz", "core clock while busy", " MHz", 1, NULL },       { "recognised_fraction", "GPU time priced by a kernel program", "%", 100, NULL },
+        { "within_2x_fraction", "traced kernel time met within 2x", "%", 100, NULL },
     };
     struct page_column columns[1 + DEVICES_MAX] = { { "figure", false, false } };
     size_t count = document_count(page->document);
@@ -115,7 +118,8 @@ static void put_figures(struct page *page)
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         bool any = false;
         for (size_t d = 0; d < count; d++) {
-            any = any || isfinite(number_of(document_at(page->document, d), rows[r].key));
+            const char *needed = rows[r].needs != NULL ? rows[r].needs : rows[r].key;
+            any = any || isfinite(number_of(document_at(page->document, d), needed));
         }
         if (!any) {
             continue;
