@@ -134,15 +134,32 @@ static void put_figures(struct page *page)
     page_table_end(page);
 }
 
-static double category_ms(const struct json *answer, const char *name)
+static const struct json *category_of(const struct json *answer, const char *name)
 {
     const struct json *categories = object_of(answer, "categories");
     for (size_t c = 0; categories != NULL && c < json_count(categories); c++) {
         if (strcmp(string_of(json_at(categories, c), "name"), name) == 0) {
-            return number_of(json_at(categories, c), "ms");
+            return json_at(categories, c);
         }
     }
-    return 0;
+    return NULL;
+}
+
+static double category_ms(const struct json *answer, const char *name)
+{
+    const struct json *category = category_of(answer, name);
+    return category != NULL ? number_of(category, "ms") : 0;
+}
+
+/* Answers of samples: their categories and kernels have a low and a high end. */
+static bool has_intervals(const struct json *document)
+{
+    bool has = false;
+    for (size_t d = 0; d < document_count(document); d++) {
+        const struct json *categories = object_of(document_at(document, d), "categories");
+        has = has || (categories != NULL && json_count(categories) > 0 && json_get(json_at(categories, 0), "ms_low") != NULL);
+    }
+    return has;
 }
 
 static size_t category_names(const struct json *document, const char *names[CATEGORIES_MAX])
@@ -188,12 +205,19 @@ static void put_categories(struct page *page)
                     "a step that waits for the host or for other ranks to less.");
     page_paragraph_end(page);
     chart_bars(page, "GPU time by category", "ms", names, count, bars, devices);
-    struct page_column columns[2 + DEVICES_MAX] = { { "category", false, false }, { "calls", true, false } };
+    struct page_column columns[2 + 3 * DEVICES_MAX] = { { "category", false, false }, { "calls", true, false } };
+    char titles[DEVICES_MAX][2][64];
     size_t all = document_count(page->document) > DEVICES_MAX ? DEVICES_MAX : document_count(page->document);
+    size_t each = has_intervals(page->document) ? 3 : 1;
     for (size_t d = 0; d < all; d++) {
-        columns[d + 2] = (struct page_column){ string_of(document_at(page->document, d), "device"), true, false };
+        const char *device = string_of(document_at(page->document, d), "device");
+        columns[each * d + 2] = (struct page_column){ device, true, false };
+        for (size_t k = 0; each == 3 && k < 2; k++) {
+            snprintf(titles[d][k], sizeof titles[d][k], "%s %s", device, k == 0 ? "low" : "high");
+            columns[each * d + 3 + k] = (struct page_column){ titles[d][k], true, false };
+        }
     }
-    page_table_begin(page, "category-table", "GPU time by category [ms]", columns, all + 2);
+    page_table_begin(page, "category-table", "GPU time by category [ms]", columns, each * all + 2);
     const struct json *own = object_of(document_at(page->document, 0), "categories");
     for (size_t c = 0; c < count; c++) {
         page_row_begin(page);
@@ -204,8 +228,11 @@ static void put_categories(struct page *page)
         }
         page_cell_number(page, calls, 6, 1, "");
         for (size_t d = 0; d < all; d++) {
-            page_cell_number(page, does_not_fit(document_at(page->document, d)) ? NAN : category_ms(document_at(page->document, d), names[c]),
-                             4, 1, "");
+            const struct json *answer = document_at(page->document, d), *category = category_of(answer, names[c]);
+            page_cell_number(page, does_not_fit(answer) ? NAN : category_ms(answer, names[c]), 4, 1, "");
+            for (size_t k = 0; each == 3 && k < 2; k++) {
+                page_cell_number(page, category != NULL ? number_of(category, k == 0 ? "ms_low" : "ms_high") : NAN, 4, 1, "");
+            }
         }
         page_row_end(page);
     }
@@ -376,7 +403,7 @@ static void put_stack(struct page *page, const struct json *row)
     fputs("</span></td>", page->out);
 }
 
-static void put_kernel_row(struct page *page, const struct cell_row *cells, size_t devices)
+static void put_kernel_row(struct page *page, const struct cell_row *cells, size_t devices, bool intervals)
 {
     const struct json *row = cells->rows[0];
     char label[400], name[160];
@@ -395,6 +422,9 @@ static void put_kernel_row(struct page *page, const struct cell_row *cells, size
     for (size_t d = 0; d < devices; d++) {
         const struct json *own = cells->rows[d];
         page_cell_number(page, own != NULL ? number_of(own, "ms") : NAN, 4, 1, "");
+        for (size_t k = 0; intervals && k < 2; k++) {
+            page_cell_number(page, own != NULL ? number_of(own, k == 0 ? "ms_low" : "ms_high") : NAN, 4, 1, "");
+        }
         page_cell(page, own != NULL ? string_of(own, "limiter") : "", false);
         if (own != NULL) {
             put_stack(page, own);
@@ -407,23 +437,27 @@ static void put_kernel_row(struct page *page, const struct cell_row *cells, size
 
 static void put_kernel_table(struct page *page, const struct cell_row *rows, size_t count, size_t devices)
 {
-    struct page_column columns[5 + 3 * DEVICES_MAX] = { { "kernel", false, true },   { "priced as", false, true },   { "category", false, false },
+    static const char *const plain[] = { "%s [ms]", "%s limiter", "%s stack" },
+                             *const with_intervals[] = { "%s [ms]", "%s low", "%s high", "%s limiter", "%s stack" };
+    bool intervals = has_intervals(page->document);
+    const char *const *formats = intervals ? with_intervals : plain;
+    size_t each = intervals ? 5 : 3;
+    struct page_column columns[5 + 5 * DEVICES_MAX] = { { "kernel", false, true },   { "priced as", false, true },   { "category", false, false },
                                                         { "calls", true, false }, { "traced [ms]", true, false } };
-    char titles[DEVICES_MAX][3][64];
+    char titles[DEVICES_MAX][5][64];
     for (size_t d = 0; d < devices; d++) {
         const char *device = string_of(document_at(page->document, d), "device");
-        static const char *const formats[] = { "%s [ms]", "%s limiter", "%s stack" };
-        for (size_t k = 0; k < 3; k++) {
+        for (size_t k = 0; k < each; k++) {
             snprintf(titles[d][k], sizeof titles[d][k], formats[k], device);
-            columns[5 + 3 * d + k] = (struct page_column){ titles[d][k], k == 0, false };
+            columns[5 + each * d + k] = (struct page_column){ titles[d][k], k + 2 < each, false };
         }
     }
     bool more = count > ROWS_WRITTEN;
     chart_legend(page, stage_names, STAGES);
     page_table_begin_more(page, "kernels-table", "Kernels of a step, a GPU, most time first; stacks are shares of a kernel's own time", columns,
-                          5 + 3 * devices, more ? "kernels-more" : NULL);
+                          5 + each * devices, more ? "kernels-more" : NULL);
     for (size_t i = 0; i < count && i < ROWS_WRITTEN; i++) {
-        put_kernel_row(page, &rows[i], devices);
+        put_kernel_row(page, &rows[i], devices, intervals);
     }
     page_table_end(page);
     if (more) {

@@ -141,6 +141,7 @@ enum sim_status reckon_graph_rewrite(struct reckon *reckon, const struct graph *
                                      const char *const *settings, size_t setting_count, struct graph **out,
                                      struct sim_error *error);
 
+struct reckon_prediction;
 struct reckon_predict_request {
     const struct graph *graph;
     const struct reckon_model_request *model; /* what `graph` was described by; NULL: a trace */
@@ -156,6 +157,10 @@ struct reckon_predict_request {
     uint64_t window_requests; /* line requests of a kernel simulated before extrapolating; 0: 100,000, and five times that for
                                  kernels whose sampling error weighs in the step */
     bool timeline;          /* the answer holds the steady step played out: reckon_prediction.timeline */
+    /* NULL, or called with every answer to this request before it is handed over; those of reckon_predict_doubts' samples too, in
+     * the processes that play them. See reckon_part_samples. */
+    void (*played)(void *context, const struct reckon_prediction *prediction);
+    void *played_context;
     double sample_work;     /* of reckon_predict_doubts: line requests and wave operations that its samples may simulate, a device;
                                0: 2.5e8, about a minute or two of one core. One kernel is simulated anew all the same */
 };
@@ -206,6 +211,7 @@ struct reckon_kernel_row { /* kernels of one name, program and parameters; figur
     char category[24];
     enum reckon_priced priced;
     double count, ms, traced_ms; /* traced_ms NAN when not traced */
+    double ms_low, ms_high;      /* where parts_have_intervals; NAN: too few samples had it, or its key is not its own */
     char limiter[24];
     bool has_stack;              /* a program ran on the chip model: what follows is its own */
     double stack[KERNEL_STAGES]; /* fractions that sum to 1 */
@@ -215,6 +221,7 @@ struct reckon_kernel_row { /* kernels of one name, program and parameters; figur
 struct reckon_category {
     char name[24];
     double ms, count;
+    double ms_low, ms_high; /* as of kernels */
 };
 
 /* The verdict on a recorded input. Shares are of its GPU time (traced; predicted where nothing was timed). */
@@ -259,6 +266,7 @@ struct reckon_prediction {
     struct reckon_category *categories; /* most time first */
     size_t kernel_count;
     struct reckon_kernel_row *kernels; /* most time first */
+    bool parts_have_intervals;         /* of categories and kernels: reckon_part_samples_conclude */
     double watts, clock_mhz; /* means over the ranks: board power over the step, core clock while busy */
     struct reckon_timeline *timeline; /* NULL unless asked for */
     double within_2x_fraction; /* of traced GPU kernel time, kernels whose model time is within a factor of 2
@@ -359,6 +367,14 @@ enum sim_status reckon_predict_doubts(struct reckon *reckon, struct reckon_devic
 enum sim_status reckon_kernel_doubts(struct reckon *reckon, struct reckon_device *const *devices, size_t device_count,
                                      const struct reckon_kernel_request *request, uint32_t samples,
                                      struct reckon_doubts **out, struct sim_error *error);
+/* Intervals (10% and 90% quantiles of the samples) of the categories and kernels of answers, whose own values stay those at the
+ * profile's. Made before reckon_predict_doubts of the same devices and request, whose `played` it sets; concluded behind it, which
+ * fills ms_low and ms_high of the answers. Kernels are known again by their key. */
+struct reckon_part_samples; /* opaque */
+struct reckon_part_samples *reckon_part_samples_create(struct reckon_prediction *const *answers, size_t device_count,
+                                                       uint32_t sample_count, struct reckon_predict_request *request);
+void reckon_part_samples_conclude(struct reckon_part_samples *samples);
+void reckon_part_samples_free(struct reckon_part_samples *samples, struct reckon_predict_request *request); /* NULL is allowed */
 /* Of one point on one device: its samples go with those of any other point on that device, sample by sample, so that two of them
  * can be compared. sample_work as reckon_predict_request's. Errors: as reckon_point; SIM_BAD_ARGUMENT for fewer than 8 samples;
  * SIM_DOES_NOT_FIT and SIM_UNSUPPORTED for a point that has no time. */

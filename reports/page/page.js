@@ -29,15 +29,18 @@ const kernelRow = places => {
   const priced = row.priced === "program" || row.priced === "fabric";
   const out = [short(row.name), priced ? row.program + " " + row.params : short(row.name) + " (" + row.program + ")", row.category, number(row.count, 5), number(row.traced_ms, 4)];
   for (const k of all) {
-    if (!k) { out.push(null, "", null); continue; }
+    const ends = hasIntervals();
+    if (!k) { out.push(null, ...(ends ? [null, null] : []), "", null); continue; }
     const stack = k.stack ? STAGES.map((n, i) => [i % 10, 100 * (k.stack[n] || 0), n]).filter(x => x[1] > 0) : null;
-    out.push(number(k.ms, 4), k.limiter, stack && { t: stack.map(x => x[2] + " " + x[1].toFixed(0) + "%").join(", "), b: stack });
+    out.push(number(k.ms, 4), ...(ends ? [number(k.ms_low, 4), number(k.ms_high, 4)] : []), k.limiter, stack && { t: stack.map(x => x[2] + " " + x[1].toFixed(0) + "%").join(", "), b: stack });
   }
   return out;
 };
 const STAGES = ["hbm", "l2", "l1", "latency", "issue", "matrix", "atomic", "launch", "dispatch", "die_link", "mall"]; /* as in report_predict.c */
 let parsed = null;
 const answers = () => { if (!parsed) { const a = JSON.parse(document.getElementById("answer").textContent); parsed = Array.isArray(a) ? a : [a]; } return parsed; };
+
+const hasIntervals = () => answers().some(a => a.categories.length > 0 && "ms_low" in a.categories[0]); /* as has_intervals of report_predict.c */
 
 /* Tables: sort by a heading, all rows, CSV with the full numbers. */
 const raw = td => { const d = td.querySelector("data"), b = td.querySelector(".bar"); return d ? d.value : b ? b.title : td.textContent.trim(); };

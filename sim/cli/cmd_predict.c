@@ -150,7 +150,7 @@ static struct json *answers_json(struct reckon_prediction *const *predictions, s
     return doubts_answers(objects, figure, count, doubts);
 }
 
-/* With doubt the answer is the median; its parts stay those at the profile's own values. */
+/* With doubt the answer is the median; its parts stay those at the profile's own values, with intervals. */
 static enum sim_status add_doubts(struct arguments *arguments, struct reckon *reckon, struct reckon_device *const *devices,
                                   struct reckon_prediction *const *predictions, struct reckon_doubts **doubts,
                                   struct sim_error *error)
@@ -161,8 +161,14 @@ static enum sim_status add_doubts(struct arguments *arguments, struct reckon *re
             return SIM_OK; /* no time, no doubt about it */
         }
     }
+    struct reckon_part_samples *parts =
+        reckon_part_samples_create(predictions, count, arguments->common.uncertainty, &arguments->request);
     enum sim_status status = reckon_predict_doubts(reckon, devices, count, &arguments->request, arguments->common.uncertainty,
                                                    doubts, error);
+    if (status == SIM_OK) {
+        reckon_part_samples_conclude(parts);
+    }
+    reckon_part_samples_free(parts, &arguments->request);
     for (size_t i = 0; status == SIM_OK && i < count; i++) {
         const struct reckon_interval *time = &(*doubts)->time[i];
         predictions[i]->examples_per_s *= predictions[i]->step_ms / time->median;

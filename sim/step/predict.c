@@ -1093,6 +1093,9 @@ enum sim_status reckon_predict(struct reckon *reckon, const struct reckon_device
     }
     if (status == SIM_OK) {
         *out = build.prediction;
+        if (request->played != NULL) {
+            request->played(request->played_context, build.prediction);
+        }
     } else {
         reckon_prediction_free(build.prediction);
     }

@@ -150,6 +150,14 @@ static struct json *memory_json(const struct reckon_prediction *prediction)
     return object;
 }
 
+static void set_interval(struct json *entry, const struct reckon_prediction *prediction, double low, double high)
+{
+    if (prediction->parts_have_intervals) {
+        set_number_or_null(entry, "ms_low", low);
+        set_number_or_null(entry, "ms_high", high);
+    }
+}
+
 static struct json *categories_json(const struct reckon_prediction *prediction)
 {
     struct json *list = json_new_array();
@@ -157,6 +165,7 @@ static struct json *categories_json(const struct reckon_prediction *prediction)
         struct json *entry = json_new_object();
         json_set_string(entry, "name", prediction->categories[i].name);
         json_set_number(entry, "ms", prediction->categories[i].ms);
+        set_interval(entry, prediction, prediction->categories[i].ms_low, prediction->categories[i].ms_high);
         json_set_number(entry, "count", prediction->categories[i].count);
         json_append(list, entry);
     }
@@ -195,6 +204,7 @@ static struct json *kernels_json(const struct reckon_prediction *prediction)
         json_set_string(entry, "program", row->program);
         json_set_number(entry, "count", row->count);
         json_set_number(entry, "ms", row->ms);
+        set_interval(entry, prediction, row->ms_low, row->ms_high);
         set_number_or_null(entry, "traced_ms", row->traced_ms);
         json_set_string(entry, "limiter", row->limiter);
         json_set_string(entry, "category", row->category);

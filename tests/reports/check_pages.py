@@ -23,7 +23,7 @@ TRACE = "tests/fixtures/traces/field/ok-minimal.json"
 # name, command; key figures that must stand in the page as <data value>, as paths in the (first) answer
 PAGES = [
     ("predict", f"predict {TRACE} --device mi350x", ["step_ms", "gpu_busy_ms"]),
-    ("described", "predict tests/fixtures/models/tiny.json --device h200,b200 --uncertainty 8", ["step_ms", "step_ms_low", "step_ms_high", "memory_gib.peak"]),
+    ("described", "predict tests/fixtures/models/tiny.json --device h200,b200 --uncertainty 8", ["step_ms", "step_ms_low", "step_ms_high", "memory_gib.peak", "categories.0.ms_low", "kernels.0.ms_high"]),
     ("kernel", "kernel gather/random_rows row_bytes=256 table_mb=64 n=65536 --device h200,mi350x --uncertainty 8",
      ["time_us", "time_us_low", "time_us_high", "stack.hbm"]),
     ("atomics", "atomics scatter/histogram n=10000 --over addresses=1:1000:3 --device mi350x,b200 --fix privatise --uncertainty 8",
