@@ -136,7 +136,8 @@ enum sim_status reckon_model_memory(const struct reckon_device *device, const st
                                     double *peak_gib, double *reserve_gib, struct sim_error *error);
 
 /* A recorded step changed: batch=B (recorded at `batch`), or sequence=RECORDED:NEW, dimV=batch|sequence|fixed for dimensions in doubt,
- * gpus=G. Errors: as rewrite_batch and rewrite_gpus, and SIM_UNSUPPORTED for what only a model description can change. */
+ * layers=RECORDED:NEW, checkpoint=SHARE of them, precision=tf32|fp32 of products, gpus=G; layers first, then sizes, then GPUs.
+ * Errors: as the functions of workloads/rewrite.h, and SIM_UNSUPPORTED for what only a model description can change. */
 enum sim_status reckon_graph_rewrite(struct reckon *reckon, const struct graph *graph, double batch,
                                      const char *const *settings, size_t setting_count, struct graph **out,
                                      struct sim_error *error);

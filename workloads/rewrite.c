@@ -1,4 +1,4 @@
-#include "workloads/rewrite.h"
+#include "workloads/rewrite_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -309,7 +309,7 @@ static void change_collective(struct rewriting *w, struct graph_node *node, stru
     w->kept += !examples;
 }
 
-static void copy_texts(struct graph_node *node, struct graph *to)
+void rewrite_copy_texts(struct graph_node *node, struct graph *to)
 {
     node->name = graph_intern(to, node->name);
     node->operator_name = graph_intern(to, node->operator_name);
@@ -345,7 +345,7 @@ static void copy_nodes(struct rewriting *w, struct graph *to)
         if (number[i] == UINT32_MAX) {
             continue;
         }
-        copy_texts(&node, to);
+        rewrite_copy_texts(&node, to);
         if (node.kind == GRAPH_KERNEL) {
             change_kernel(w, &node, to);
         } else if (node.kind == GRAPH_COLLECTIVE) {
@@ -363,8 +363,7 @@ static void copy_nodes(struct rewriting *w, struct graph *to)
     free(number);
 }
 
-/* The new graph, without nodes. */
-static struct graph *begin(const struct graph *graph)
+struct graph *rewrite_begin(const struct graph *graph)
 {
     struct graph *to = graph_create(graph->source);
     graph_add_ranks(to, graph->rank_count);
@@ -382,7 +381,7 @@ static struct graph *begin(const struct graph *graph)
     return to;
 }
 
-static enum sim_status finish(struct graph *to, enum sim_status status, struct graph **out, struct sim_error *error)
+enum sim_status rewrite_finish(struct graph *to, enum sim_status status, struct graph **out, struct sim_error *error)
 {
     if (status == SIM_OK) {
         status = graph_check(to, error);
@@ -431,7 +430,7 @@ enum sim_status rewrite_batch(const struct graph *graph, const struct rewrite_ba
     w->change = change;
     w->error = error;
     collect_widths(w);
-    struct graph *to = begin(graph);
+    struct graph *to = rewrite_begin(graph);
     to->batch = change->positions ? graph->batch : change->to;
     copy_nodes(w, to);
     graph_note(to, "%s %.0f rewritten to %.0f by shape algebra: %zu kernels and collectives changed, %zu do not depend on it%s",
@@ -439,7 +438,7 @@ enum sim_status rewrite_batch(const struct graph *graph, const struct rewrite_ba
                w->by_rule > 0 ? "; some sizes that no shape shows are taken in proportion" : "");
     status = w->status;
     free(w);
-    return finish(to, status, out, error);
+    return rewrite_finish(to, status, out, error);
 }
 
 /* ---- GPUs ------------------------------------------------------------------------------------------------------ */
@@ -481,14 +480,14 @@ enum sim_status rewrite_gpus(const struct graph *graph, uint32_t gpus, struct gr
     if (status != SIM_OK) {
         return status;
     }
-    struct graph *to = begin(graph);
+    struct graph *to = rewrite_begin(graph);
     bool dealt = false;
     to->world_size = gpus;
     to->ranks_stand_for_all = true;
     to->batch = graph->batch;
     for (size_t i = 0; i < graph->node_count; i++) {
         struct graph_node node = graph->nodes[i];
-        copy_texts(&node, to);
+        rewrite_copy_texts(&node, to);
         node.params = node.params != NULL ? graph_intern(to, node.params) : NULL;
         node.traced_us = 0;
         if (node.kind == GRAPH_COLLECTIVE && node.collective != NULL) {
@@ -503,5 +502,65 @@ enum sim_status rewrite_gpus(const struct graph *graph, uint32_t gpus, struct gr
     }
     graph_note(to, "%u GPUs rewritten to %u at the same batch a GPU%s", graph->world_size, gpus,
                dealt ? "; tables are taken as dealt out evenly, each GPU looking up as much as before" : "");
-    return finish(to, SIM_OK, out, error);
+    return rewrite_finish(to, SIM_OK, out, error);
+}
+
+/* ---- precision of products ------------------------------------------------------------------------------------- */
+
+/* `params` with dtype=`to` in place of dtype=`from`; NULL: it says another. */
+static const char *with_dtype(struct graph *graph, const char *params, const char *from, const char *to)
+{
+    char key[24], text[PARAMS_CAPACITY];
+    snprintf(key, sizeof key, "dtype=%s", from);
+    const char *at = strstr(params, key);
+    bool whole = at != NULL && (at == params || at[-1] == ';') && (at[strlen(key)] == ';' || at[strlen(key)] == '\0');
+    if (!whole) {
+        return NULL;
+    }
+    int length = snprintf(text, sizeof text, "%.*sdtype=%s%s", (int)(at - params), params, to, at + strlen(key));
+    SIM_ASSERT(length < (int)sizeof text, "parameters of a product too long");
+    return graph_intern(graph, text);
+}
+
+enum sim_status rewrite_products(const struct graph *graph, const char *dtype, struct graph **out, struct sim_error *error)
+{
+    const char *from = strcmp(dtype, "tf32") == 0 ? "fp32" : "tf32";
+    size_t changed = 0, products = 0;
+    const char *other = NULL;
+    *out = NULL;
+    struct graph *to = rewrite_begin(graph);
+    to->batch = graph->batch;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        struct graph_node node = graph->nodes[i];
+        rewrite_copy_texts(&node, to);
+        node.traced_us = 0;
+        const char *changed_params = NULL;
+        if (node.kind == GRAPH_KERNEL && node.params != NULL && strcmp(node.suite, "gemm") == 0) {
+            changed_params = with_dtype(to, node.params, from, dtype);
+            products++;
+            other = changed_params == NULL ? node.params : other;
+        }
+        if (changed_params != NULL) {
+            snprintf(node.dtype, sizeof node.dtype, "%s", dtype);
+            changed++;
+        }
+        node.params = changed_params != NULL ? changed_params : node.params != NULL ? graph_intern(to, node.params) : NULL;
+        if (node.collective != NULL) {
+            struct graph_collective *collective = graph_add_collective(to);
+            *collective = *node.collective;
+            collective->split_bytes_to = NULL;
+            node.collective = collective;
+        }
+        graph_add(to, &node);
+    }
+    if (changed == 0) {
+        const char *found = other != NULL ? strstr(other, "dtype=") : NULL;
+        graph_destroy(to);
+        return sim_fail(error, SIM_BAD_ARGUMENT,
+                        "%s: none of its %zu products is in %s (%.12s): between %s and others casts come or go too, which are not in a trace: "
+                        "describe the model (workloads/models)",
+                        graph->source, products, from, found != NULL ? found : "no dtype", dtype);
+    }
+    graph_note(to, "%zu products of %s run in %s; operands and results stay fp32 in memory", changed, from, dtype);
+    return rewrite_finish(to, SIM_OK, out, error);
 }

@@ -37,4 +37,18 @@ enum sim_status rewrite_batch(const struct graph *graph, const struct rewrite_ba
  * a collective among a part of the ranks, and all-gathers or reduce-scatters, which may be of parameters or of rows. */
 enum sim_status rewrite_gpus(const struct graph *graph, uint32_t gpus, struct graph **out, struct sim_error *error);
 
+struct rewrite_blocks {
+    uint32_t from, to; /* like layers, recorded and new; > 0 */
+    double recomputed; /* share of the new ones whose backward computes them again (activation checkpointing), the first; [0, 1] */
+};
+
+/* Fewer or more layers, or layers computed again. Layers are found by structure: stretches of a rank's operators that repeat `from`
+ * times, forward and backward. Errors, SIM_BAD_ARGUMENT: no such stretches; layers that are computed again already, or that gather
+ * parameters, where `recomputed` asks for more; what of them another trace would hold is not in this one. */
+enum sim_status rewrite_blocks(const struct graph *graph, const struct rewrite_blocks *change, struct graph **out, struct sim_error *error);
+
+/* Products of fp32 operands in tf32, or back (`dtype`: tf32, fp32): nothing else of the step depends on it. SIM_BAD_ARGUMENT when no
+ * product is of the other kind. */
+enum sim_status rewrite_products(const struct graph *graph, const char *dtype, struct graph **out, struct sim_error *error);
+
 #endif

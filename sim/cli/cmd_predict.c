@@ -42,7 +42,7 @@ static const struct argp_option options[] = {
     { "force", OPTION_FORCE, NULL, 0, "a step time even where less than half of the trace's GPU time is understood", 1 },
     { "kernels", OPTION_KERNELS, NULL, 0, "list every kernel: traced against predicted time", 1 },
     { "top", OPTION_TOP, "N", 0, "kernels in the table (default 15)", 1 },
-    { "set", OPTION_SET, "k=v", 0, "change a trace: batch (recorded at --batch), sequence=RECORDED:NEW, gpus, dimV=batch|sequence|fixed, skew, hot_share (of looked-up rows); or a model: batch, sequence, layers, heads, width, rows, dim, skew, precision, optimizer, "
+    { "set", OPTION_SET, "k=v", 0, "change a trace: batch (recorded at --batch), sequence=RECORDED:NEW, layers=RECORDED:NEW, checkpoint=SHARE, precision=tf32|fp32, gpus, dimV=batch|sequence|fixed, skew, hot_share (of looked-up rows); or a model: batch, sequence, layers, heads, width, rows, dim, skew, precision, optimizer, "
                                    "checkpoint, parallel, gpus, plan, reserve; or either: fix=A+B", 1 },
     { "fix", OPTION_FIX, "F[@P]", 0, "a fix on every kernel or collective that takes it, or on program P alone (reckon advise lists them); again for more", 1 },
     { "perfetto", OPTION_PERFETTO, "F", 0, "write the predicted step as a trace for ui.perfetto.dev, names as a profile has them", 1 },

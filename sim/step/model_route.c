@@ -259,15 +259,15 @@ struct trace_change {
     struct rewrite_dim dims[DIMS_MAX];
     size_t dim_count;
     uint32_t gpus; /* 0: as recorded */
+    struct rewrite_blocks blocks; /* from 0: as recorded */
+    const char *products;         /* tf32, fp32, or NULL: as recorded */
 };
 
 /* What a trace cannot be asked, and what of it is missing there. */
 static const struct {
     const char *key, *missing;
 } not_in_traces[] = {
-    { "precision", "which operators would run in it and which casts go" },
-    { "layers", "which of its operators make a layer" },
-    { "checkpoint", "which results a block keeps and which it computes again" },
+    { "precision", "which casts another precision adds or drops (tf32 and fp32 have none)" },
     { "plan", "which table a lookup belongs to and how many rows it has" },
 };
 
@@ -281,7 +281,7 @@ static enum sim_status refuse_setting(const char *setting, struct sim_error *err
         }
     }
     return sim_fail(error, SIM_UNSUPPORTED,
-                    "--set %s: of a trace only batch, sequence and gpus can be changed (skew, hot_share and fix set, dimN=batch|sequence|fixed "
+                    "--set %s: of a trace only batch, sequence, gpus, layers, checkpoint and precision can be changed (skew, hot_share and fix set, dimN=batch|sequence|fixed "
                     "said); describe the model for the rest (workloads/models)",
                     setting);
 }
@@ -310,6 +310,28 @@ static enum sim_status read_dim(const char *setting, const char *equals, struct 
     return SIM_OK;
 }
 
+static enum sim_status read_layers(const char *setting, const char *value, struct rewrite_blocks *blocks, struct sim_error *error)
+{
+    char *colon = NULL, *end = NULL;
+    double from = strtod(value, &colon), to = *colon == ':' ? strtod(colon + 1, &end) : 0;
+    bool counts = from >= 2 && from <= 1e4 && from == floor(from) && to >= 1 && to <= 1e4 && to == floor(to);
+    if (end == NULL || *end != '\0' || !counts) {
+        return sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be layers=RECORDED:NEW, whole numbers up to 10000 (recorded: 2 or more), for "
+                                                 "layers are found in a trace by their number", setting);
+    }
+    blocks->from = (uint32_t)from;
+    blocks->to = (uint32_t)to;
+    return SIM_OK;
+}
+
+static enum sim_status read_checkpoint(const char *setting, const char *value, struct rewrite_blocks *blocks, struct sim_error *error)
+{
+    char *end = NULL;
+    blocks->recomputed = strtod(value, &end);
+    bool share = end != value && *end == '\0' && blocks->recomputed >= 0 && blocks->recomputed <= 1;
+    return share ? SIM_OK : sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be a share of the layers, 0 to 1", setting);
+}
+
 static enum sim_status read_setting(const char *setting, struct trace_change *change, struct sim_error *error)
 {
     const char *equals = strchr(setting, '=');
@@ -332,26 +354,59 @@ static enum sim_status read_setting(const char *setting, struct trace_change *ch
         return change->gpus > 0 ? SIM_OK
                                 : sim_fail(error, SIM_BAD_ARGUMENT, "--set %s: must be a whole number of 2 to 100000", setting);
     }
+    if (strncmp(setting, "layers=", 7) == 0) {
+        return read_layers(setting, equals + 1, &change->blocks, error);
+    }
+    if (strncmp(setting, "checkpoint=", 11) == 0) {
+        return read_checkpoint(setting, equals + 1, &change->blocks, error);
+    }
+    if (strcmp(setting, "precision=tf32") == 0 || strcmp(setting, "precision=fp32") == 0) {
+        change->products = equals + 1;
+        return SIM_OK;
+    }
     return strncmp(setting, "dim", 3) == 0 ? read_dim(setting, equals, change, error) : refuse_setting(setting, error);
 }
 
-static enum sim_status apply_change(const struct graph *graph, struct trace_change *change, struct graph **out, struct sim_error *error)
+/* *graph is the recorded one or a rewrite of it, which goes once the next has been made. */
+static enum sim_status take(enum sim_status status, const struct graph *recorded, const struct graph **graph, struct graph *const *rewritten)
+{
+    if (status == SIM_OK) {
+        if (*graph != recorded) {
+            graph_destroy((struct graph *)*graph);
+        }
+        *graph = *rewritten;
+    }
+    return status;
+}
+
+/* Layers first, since their number is that of the recorded operators; then sizes, then GPUs. */
+static enum sim_status apply_change(const struct graph *recorded, struct trace_change *change, struct graph **out, struct sim_error *error)
 {
     struct rewrite_batch *shapes = change->sequence.to > 0 ? &change->sequence : &change->batch;
-    struct graph *scaled = NULL;
+    const struct graph *graph = recorded;
+    struct graph *next = NULL;
     enum sim_status status = SIM_OK;
     shapes->dims = change->dims;
     shapes->dim_count = change->dim_count;
-    if (change->gpus == 0 || shapes->to != shapes->from) {
-        status = rewrite_batch(graph, shapes, &scaled, error);
+    bool other = change->gpus > 0 || change->blocks.from > 0 || change->products != NULL;
+    if (change->blocks.from > 0) {
+        status = take(rewrite_blocks(graph, &change->blocks, &next, error), recorded, &graph, &next);
+    }
+    if (status == SIM_OK && change->products != NULL) {
+        status = take(rewrite_products(graph, change->products, &next, error), recorded, &graph, &next);
+    }
+    if (status == SIM_OK && (!other || shapes->to != shapes->from)) {
+        status = take(rewrite_batch(graph, shapes, &next, error), recorded, &graph, &next);
     }
     if (status == SIM_OK && change->gpus > 0) {
-        status = rewrite_gpus(scaled != NULL ? scaled : graph, change->gpus, out, error);
-        graph_destroy(scaled);
-    } else {
-        *out = scaled;
+        status = take(rewrite_gpus(graph, change->gpus, &next, error), recorded, &graph, &next);
     }
-    if (status == SIM_OK && (*out)->batch <= 0) {
+    if (status != SIM_OK) {
+        graph_destroy(graph != recorded ? (struct graph *)graph : NULL);
+        return status;
+    }
+    *out = (struct graph *)graph;
+    if ((*out)->batch <= 0) {
         (*out)->batch = change->batch.to;
     }
     return status;
@@ -371,6 +426,10 @@ enum sim_status reckon_graph_rewrite(struct reckon *reckon, const struct graph *
     if (status == SIM_OK && change.sequence.to > 0 && change.batch.to != batch) {
         status = sim_fail(error, SIM_BAD_ARGUMENT, "batch and sequence of a trace change one at a time: which of them a dimension holds would "
                                                    "be in doubt");
+    }
+    if (status == SIM_OK && change.blocks.recomputed > 0 && change.blocks.from == 0) {
+        status = sim_fail(error, SIM_BAD_ARGUMENT, "--set checkpoint=%g: say layers=RECORDED:NEW too, for layers are found in a trace by their "
+                                                   "number", change.blocks.recomputed);
     }
     return status == SIM_OK ? apply_change(graph, &change, out, error) : status;
 }

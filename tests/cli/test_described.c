@@ -55,7 +55,13 @@ Test(described, wrong_input_is_one_line)
     expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --set batch=64 --device h200", 1,
            "say --batch");
     expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --batch 8192 --set layers=2 --device h200",
-           2, "a trace does not say which of its operators make a layer");
+           1, "layers=RECORDED:NEW");
+    expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --batch 8192 --set checkpoint=1 --device h200", 1,
+           "say layers=RECORDED:NEW too");
+    expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --batch 8192 --set precision=fp8 --device h200", 2,
+           "which casts another precision adds or drops");
+    expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --batch 8192 --set plan=x.json --device h200", 2,
+           "which table a lookup belongs to");
     expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --set sequence=512 --device h200", 1,
            "sequence=RECORDED:NEW");
     expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --set gpus=4 --device h200", 1,
