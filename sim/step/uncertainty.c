@@ -15,7 +15,7 @@
 #define SHARE_MIN 0.01 /* of the variance: less is no driver */
 #define SAMPLES_MAX 4096
 #define ANEW_SHARE 0.9 /* of kernel time: what is simulated anew, if it can be had for the work below */
-#define ANEW_WORK 2.5e8 /* where the request names no sample_work */
+#define ANEW_WORK 1.1e8 /* where the request names no sample_work */
 #define FIXED_WORK 3e4  /* of one kernel beside its requests: the caches are set up */
 #define PARAMS_CAPACITY 4096
 #define KERNEL_WINDOW 200000 /* line requests of a sampled kernel: only its ratio to the nominal one is used */
