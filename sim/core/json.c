@@ -316,7 +316,8 @@ enum sim_status json_read_text(const char *text, const char *name_for_errors, st
         text += 3;
     }
     const char *end = text;
-    cJSON *tree = cJSON_ParseWithOpts(text, &end, true);
+    bool is_marked_twice = strncmp(text, "\xef\xbb\xbf", 3) == 0; /* the parser would pass over the second */
+    cJSON *tree = is_marked_twice ? NULL : cJSON_ParseWithOpts(text, &end, true);
     if (tree == NULL) {
         return fail_at(text, end == NULL ? text : end, name_for_errors, error);
     }

@@ -3,6 +3,7 @@
  * objects, the parent is ctrl_deps and the rest are attrs of name, type and value. */
 #include "workloads/trace/input_internal.h"
 #include "workloads/trace/trace_internal.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -264,12 +265,18 @@ static void take_collective(struct arena *arena, const struct fields *f, struct 
 static enum sim_status take_node(struct execution_trace *trace, const struct json_tree *tree, struct sim_error *error)
 {
     struct fields f = fields_of(tree);
-    struct execution_node node = { .thread = (int64_t)json_item_number(tree, field(&f, "tid"), 0) };
+    double thread = json_item_number(tree, field(&f, "tid"), 0);
+    struct execution_node node = { .thread = 0 };
     const struct json_item *parent = json_item_get(tree, tree->items, "ctrl_deps");
     if (!json_item_unsigned(tree, json_item_get(tree, tree->items, "id"), &node.id)) {
         return sim_fail(error, SIM_BAD_TRACE, "%s: node %zu of the execution trace has no id (a whole number)", trace->path,
                         trace->node_count);
     }
+    if (!(fabs(thread) < 0x1p63)) {
+        return sim_fail(error, SIM_BAD_TRACE, "%s: node %llu of the execution trace has thread %g (tid), must be a whole number of 64 bits",
+                        trace->path, (unsigned long long)node.id, thread);
+    }
+    node.thread = (int64_t)thread;
     parent = parent != NULL ? parent : field(&f, "parent");
     parent = parent != NULL && parent->kind == JSON_ITEM_LIST ? json_item_child(tree, parent, 0) : parent;
     json_item_unsigned(tree, parent, &node.parent);
