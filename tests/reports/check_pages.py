@@ -28,7 +28,7 @@ PAGES = [
      ["time_us", "time_us_low", "time_us_high", "stack.hbm"]),
     ("atomics", "atomics scatter/histogram n=10000 --over addresses=1:1000:3 --device mi350x,b200 --fix privatise --uncertainty 8",
      ["curves.0.points.0.time_us", "curves.0.points.0.time_us_low", "curves.1.points.2.time_us_high"]),
-    ("atomics, no samples", "atomics scatter/histogram n=10000 --over addresses=1:1000:3 --device b200", ["curves.0.points.0.time_us"]),
+    ("atomics-plain", "atomics scatter/histogram n=10000 --over addresses=1:1000:3 --device b200", ["curves.0.points.0.time_us"]),
     ("validate", "validate calib/data/h200/launch.csv --device h200", []),
     ("collective", "collective all_reduce 1048576 --node h200x8 --gpus 8", ["time_us", "busbw_gbs"]),
     ("plan", "plan tests/fixtures/demands/tiny.json", ["cost_total", "gpus", "cost_per_billion_examples"]),
