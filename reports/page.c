@@ -33,7 +33,7 @@ void rounded_text(double value, int digits, char *text, size_t capacity)
     } else {
         int before = (int)floor(log10(size)) + 1, decimals = digits - before;
         snprintf(text, capacity, "%.*f", decimals > 0 ? decimals : 0, value);
-        if (decimals > 0 && strtod(text, NULL) == value) { /* exact, so without the zeros behind it */
+        if (decimals > 0 && fabs(strtod(text, NULL) - value) <= 1e-14 * size) { /* exact but for a sum's last bits: no zeros behind it */
             size_t length = strlen(text);
             while (text[length - 1] == '0') {
                 text[--length] = '\0';

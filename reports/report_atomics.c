@@ -184,14 +184,37 @@ static void put_zoomable(struct page *page, const struct curves *curves, const c
           page->out);
 }
 
+/* A point with an interval anywhere: without one, its columns would stand empty. */
+static bool has_intervals(const struct json *document)
+{
+    for (size_t d = 0; d < document_count(document); d++) {
+        const struct json *curves = object_of(document_at(document, d), "curves");
+        for (size_t c = 0; curves != NULL && c < json_count(curves); c++) {
+            const struct json *points = object_of(json_at(curves, c), "points");
+            for (size_t i = 0; points != NULL && i < json_count(points); i++) {
+                if (isfinite(number_of(json_at(points, i), "time_us_low"))) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
 static void put_table(struct page *page)
 {
-    static const struct page_column columns[] = { { "device", false, false }, { "fix", false, false },        { "value", true, false },
+    static const struct page_column plain[] = { { "device", false, false },      { "fix", false, false },    { "value", true, false },
+                                                { "time", true, false },         { "limiter", false, false }, { "atomic share", true, false },
+                                                { "atomics", true, false },      { "hottest line", true, false }, { "executed at", false, false } };
+    static const struct page_column sampled[] = { { "device", false, false }, { "fix", false, false },        { "value", true, false },
                                                   { "time", true, false },    { "time low", true, false },    { "time high", true, false },
                                                   { "limiter", false, false }, { "atomic share", true, false },
                                                   { "atomics", true, false }, { "hottest line", true, false }, { "executed at", false, false } };
+    bool intervals = has_intervals(page->document);
     page_section(page, "points", "Points");
-    page_table_begin(page, "points-table", "Every point of the curves; low and high: a tenth of the samples is beyond", columns, 11);
+    page_table_begin(page, "points-table",
+                     intervals ? "Every point of the curves; low and high: a tenth of the samples is beyond" : "Every point of the curves",
+                     intervals ? sampled : plain, intervals ? 11 : 9);
     for (size_t d = 0; d < document_count(page->document); d++) {
         const struct json *answer = document_at(page->document, d), *curves = object_of(answer, "curves");
         for (size_t c = 0; curves != NULL && c < json_count(curves); c++) {
@@ -203,8 +226,10 @@ static void put_table(struct page *page)
                 page_cell(page, fix_of(json_at(curves, c)), false);
                 page_cell_number(page, number_of(point, "value"), 5, 1, "");
                 page_cell_number(page, number_of(point, "time_us"), 5, 1, " us");
-                page_cell_number(page, number_of(point, "time_us_low"), 4, 1, " us");
-                page_cell_number(page, number_of(point, "time_us_high"), 4, 1, " us");
+                if (intervals) {
+                    page_cell_number(page, number_of(point, "time_us_low"), 4, 1, " us");
+                    page_cell_number(page, number_of(point, "time_us_high"), 4, 1, " us");
+                }
                 page_cell(page, string_of(point, "limiter"), false);
                 page_cell_number(page, number_of(point, "atomic_share"), 3, 100, "%");
                 page_cell_number(page, number_of(atomics, "count"), 6, 1, "");

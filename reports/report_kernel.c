@@ -116,7 +116,9 @@ static void put_figures(struct page *page)
             continue;
         }
         page_row_begin(page);
-        page_cell(page, figures[f].title, false);
+        bool sampled = object_of(document_at(page->document, 0), "uncertainty") != NULL;
+        page_cell(page, sampled && strcmp(figures[f].key, "device_us") == 0 ? "device alone, at the profile's own values" : figures[f].title,
+                  false);
         for (size_t d = 0; d < count; d++) {
             const struct json *answer = document_at(page->document, d);
             char suffix[32];

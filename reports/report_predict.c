@@ -217,7 +217,9 @@ static void put_categories(struct page *page)
             columns[each * d + 3 + k] = (struct page_column){ titles[d][k], true, false };
         }
     }
-    page_table_begin(page, "category-table", "GPU time by category [ms]", columns, each * all + 2);
+    page_table_begin(page, "category-table", each == 3 ? "GPU time by category [ms] at the profile's own values; low and high: a tenth of the samples is beyond"
+                                                     : "GPU time by category [ms]",
+                     columns, each * all + 2);
     const struct json *own = object_of(document_at(page->document, 0), "categories");
     for (size_t c = 0; c < count; c++) {
         page_row_begin(page);
@@ -454,8 +456,11 @@ static void put_kernel_table(struct page *page, const struct cell_row *rows, siz
     }
     bool more = count > ROWS_WRITTEN;
     chart_legend(page, stage_names, STAGES);
-    page_table_begin_more(page, "kernels-table", "Kernels of a step, a GPU, most time first; stacks are shares of a kernel's own time", columns,
-                          5 + each * devices, more ? "kernels-more" : NULL);
+    page_table_begin_more(page, "kernels-table",
+                          intervals ? "Kernels of a step, a GPU, most time first, at the profile's own values; low and high: a tenth of the samples "
+                                      "is beyond; stacks are shares of a kernel's own time"
+                                    : "Kernels of a step, a GPU, most time first; stacks are shares of a kernel's own time",
+                          columns, 5 + each * devices, more ? "kernels-more" : NULL);
     for (size_t i = 0; i < count && i < ROWS_WRITTEN; i++) {
         put_kernel_row(page, &rows[i], devices, intervals);
     }

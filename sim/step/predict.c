@@ -936,16 +936,17 @@ static void fill_notes(struct prediction_build *build)
         }
         notes_add(notes, "%u of %u ranks %s", graph->rank_count, graph->world_size, given);
     }
-    double host_ms = 0;
+    double host_ms = 0, host_less_busy_ms = 0;
     for (uint32_t r = 0; r < build->timeline->rank_count; r++) {
         host_ms = fmax(host_ms, build->timeline->ranks[r].host_ms);
+        host_less_busy_ms += build->timeline->ranks[r].host_ms - build->timeline->ranks[r].gpu_busy_ms;
     }
     if (host_ms > 0.9 * build->timeline->step_ms) {
         const struct host_profile *host = &build->device->host;
         notes_add(notes,
-                  "host-bound: calls take %.3f of %.3f ms at %g us an operator and %g us a launch (%s, %zu "
+                  "%s: calls take %.3f of %.3f ms at %g us an operator and %g us a launch (%s, %zu "
                   "of its values assumed)",
-                  host_ms, build->timeline->step_ms, host->operator_us, host->launch_us, host->name,
+                  host_less_busy_ms > 0 ? "host-bound" : "the host has little to spare", host_ms, build->timeline->step_ms, host->operator_us, host->launch_us, host->name,
                   host->kinds.count[PROFILE_ASSUMED]);
     }
     if (build->timeline->drift > 0.01) {

@@ -28,6 +28,7 @@ PAGES = [
      ["time_us", "time_us_low", "time_us_high", "stack.hbm"]),
     ("atomics", "atomics scatter/histogram n=10000 --over addresses=1:1000:3 --device mi350x,b200 --fix privatise --uncertainty 8",
      ["curves.0.points.0.time_us", "curves.0.points.0.time_us_low", "curves.1.points.2.time_us_high"]),
+    ("atomics-plain", "atomics scatter/histogram n=10000 --over addresses=1:1000:3 --device b200", ["curves.0.points.0.time_us"]),
     ("validate", "validate calib/data/h200/launch.csv --device h200", []),
     ("collective", "collective all_reduce 1048576 --node h200x8 --gpus 8", ["time_us", "busbw_gbs"]),
     ("plan", "plan tests/fixtures/demands/tiny.json", ["cost_total", "gpus", "cost_per_billion_examples"]),
@@ -271,6 +272,11 @@ class Check:
             self.breach(name, f"{len(page.unlabelled)} figures or columns without a label")
         if 'id="verdict"' not in text:
             self.breach(name, "no verdict")
+        if name.startswith("atomics") and ("time low" in text) != (at_path(first, "curves.0.points.0").get("time_us_low") is not None):
+            self.breach(name, "columns of intervals without one, or an interval without its columns")
+        for answer in document if isinstance(document, list) else [document]:
+            if any(n.startswith("host-bound") for n in answer.get("notes", [])) and not answer.get("host_ms", 0) > answer.get("gpu_busy_ms", 0):
+                self.breach(name, "a note calls a step host-bound whose GPU is busy for longer")
         return page, text, seconds
 
     def check_tables(self, name, document):

@@ -26,7 +26,8 @@ struct rounding {
 ParameterizedTestParameters(page, rounded_numbers)
 {
     static struct rounding cases[] = { { 0, 3, "0" },           { 1234567, 4, "1,234,567" }, { 12.3456, 4, "12.35" }, { 0.00123456, 3, "0.00123" },
-                                       { 999.96, 4, "1000.0" }, { 42, 4, "42" }, { 0.2, 4, "0.2" },             { -1234.5, 2, "-1234" }, { 1.5e-7, 3, "1.50e-07" } };
+                                       { 999.96, 4, "1000.0" }, { 42, 4, "42" }, { 0.2, 4, "0.2" },             { -1234.5, 2, "-1234" }, { 1.5e-7, 3, "1.50e-07" },
+                                       { 0.05 + 0.05 + 0.05, 5, "0.15" }, { 0.1500001, 5, "0.15000" } };
     return cr_make_param_array(struct rounding, cases, sizeof cases / sizeof cases[0]);
 }
 ParameterizedTest(struct rounding *c, page, rounded_numbers)
