@@ -71,6 +71,7 @@ void gemm_machine_of_chip(const struct chip_profile *chip, struct gemm_machine *
     machine->simds = chip->unit_simds;
     machine->lanes = chip->unit_lanes;
     machine->issue_interval = chip->unit_issue_interval;
+    machine->valu_interval = chip->unit_valu_interval;
     machine->lds_bytes = chip->unit_lds * 1024;
     machine->lds_reserved = chip->unit_lds_reserved_per_workgroup;
     machine->lds_workgroup_max = chip->unit_lds_per_workgroup_max * 1024;
@@ -93,7 +94,7 @@ static void set_round_numbers(const struct kernel_machine *kernel, struct gemm_m
     machine->groups = 1;
     machine->simds = 4;
     machine->lanes = kernel->lanes;
-    machine->issue_interval = 1;
+    machine->issue_interval = machine->valu_interval = 1;
     machine->lds_bytes = machine->lds_workgroup_max = kernel->lds_bytes_per_workgroup_max;
     machine->lds_rate = 128;
     machine->registers = 65536;

@@ -160,7 +160,7 @@ static double issue_cycles(const struct plan *plan)
     double accesses = (double)(plan->tile.m + plan->tile.n) * plan->tile.k * problem->type.bytes /
                       (plan->machine->lanes * problem->width);
     double slots = problem->style == GEMM_REGISTER ? 28 : 6;
-    return accesses * (slots + 1) * plan->machine->issue_interval / plan->machine->simds;
+    return accesses * (slots * plan->machine->valu_interval + plan->machine->issue_interval) / plan->machine->simds;
 }
 
 static void set_steps(struct plan *plan)
@@ -343,7 +343,8 @@ static void step_parts(const struct plan *plan, const struct traffic *traffic, d
     memset(parts, 0, sizeof(double) * GEMM_LIMITS);
     parts[GEMM_LIMIT_MATRIX] = plan->matrix * workgroups;
     parts[GEMM_LIMIT_LDS] = plan->lds * workgroups;
-    parts[GEMM_LIMIT_ISSUE] = plan->issue * workgroups;
+    double waves = up(gemm_threads(machine, &plan->tile) / machine->lanes) * workgroups;
+    parts[GEMM_LIMIT_ISSUE] = plan->issue * workgroups * machine->simds / least(machine->simds, waves);
     parts[GEMM_LIMIT_L1] = plan->bytes * workgroups / machine->fill_rate;
     parts[GEMM_LIMIT_L2] = traffic->l2 * traffic->uneven / machine->l2_rate;
     parts[GEMM_LIMIT_MALL] = machine->mall_rate > 0 ? traffic->mall / machine->mall_rate : 0;

@@ -16,7 +16,7 @@
 struct gemm_machine {
     double units, groups, units_per_group; /* groups: those that tiles are dealt to in turn; 1 where units are */
     bool private_l2;                       /* one L2 per group, else one for all */
-    double simds, lanes, issue_interval;
+    double simds, lanes, issue_interval, valu_interval;
     double lds_bytes, lds_rate, lds_reserved; /* of a unit */
     double lds_workgroup_max;
     double registers;
