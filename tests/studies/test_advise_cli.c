@@ -25,7 +25,7 @@ static const struct {
     { MODEL " --device mi350x --set lookup=fused --set plan=sideways", 1, "sideways" },
     { MODEL " --device mi350x --html /nowhere/x.html", 1, "--html /nowhere/x.html: No such file" },
     { MODEL " --device mi350x --uncertainty 4", 1, "--uncertainty '4': a whole number in 8..4096" },
-    { TRACE " --device mi350x --set colour=1", 2, "of a trace only batch, sequence and gpus" },
+    { TRACE " --device mi350x --set colour=1", 2, "of a trace only batch, sequence, gpus, layers" },
     { TRACE " --device mi350x --set hot_share=2", 1, "hot_share=2: must be a number of 0 to 1" },
     { TRACE " --device mi350x --set skew=-1", 1, "skew=-1: must be a number of 0 to 8" },
     { TRACE " --device mi350x --set batch=4096", 1, "a trace does not know its batch: say --batch" },
