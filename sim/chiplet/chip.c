@@ -29,7 +29,6 @@
 #define ROUNDS_WINDOWS 12   /* by a smaller one so many windows, up to */
 #define ROUNDS_QUICK 1.2e6
 #define ROUNDS_MORE 4       /* into more than the least of them, where those are small */
-#define UNLIKE 0.1         /* variation of workgroups' work from which on no few of them stand for the others */
 #define UNLIKE_ERROR 0.035 /* of their mean, one standard error: (variation / this)^2 of them are run */
 #define SAMPLE_MOST 0.7    /* of a grid: beyond, all of it is run */
 #define FLOW_ROUNDS 4      /* from which on a grid is a flow and not a few volleys */
@@ -235,7 +234,7 @@ static struct plan make_plan(struct executor *executor, const struct package *pa
     bool is_apart = program->trips_per_wave <= 1 || mix.atomic_share > SENT_MATTERS;
     bool can_cut = !sizes.is_in_rounds && !program->workgroups_differ;
     bool is_flow = can_cut && has_steps && is_apart && sizes.rounds >= FLOW_ROUNDS && is_fast;
-    if (is_fast && !program->workgroups_differ && plan.work.variation > UNLIKE) {
+    if (is_fast && !program->workgroups_differ && plan.work.variation > GRID_UNLIKE) {
         cut_unlike(&plan, program, &sizes, is_flow);
     } else if (is_flow) {
         cut_flow(&plan, program, &sizes);
@@ -447,6 +446,15 @@ static void engine_run(const struct engine *engine, const struct run_request *re
     }
 }
 
+/* A run beside the kernel's own, from the caches as they are: its traffic is not the kernel's. */
+static void run_aside(const struct engine *engine, struct package *package, const struct run_request *request, struct run_outcome *outcome)
+{
+    struct package_traffic kept = package->traffic;
+    package_reset_timing(package);
+    engine_run(engine, request, outcome);
+    package->traffic = kept;
+}
+
 /* The time of one wave far longer than the others, alone on the package: its chain may bound the kernel. */
 static sim_ticks longest_wave_time(const struct engine *engine, struct package *package, const struct wave_program *program, double share)
 {
@@ -457,11 +465,9 @@ static sim_ticks longest_wave_time(const struct engine *engine, struct package *
     struct run_outcome short_run;
     struct run_outcome long_run;
     request.window.trip_limit = half > 0 ? half : 1;
-    package_reset_timing(package);
-    engine_run(engine, &request, &short_run);
+    run_aside(engine, package, &request, &short_run);
     request.window.trip_limit = 2 * request.window.trip_limit;
-    package_reset_timing(package);
-    engine_run(engine, &request, &long_run);
+    run_aside(engine, package, &request, &long_run);
     double per_trip = (double)(long_run.end - short_run.end) / (double)request.window.trip_limit * 2;
     double rest = trips > request.window.trip_limit ? (double)(trips - request.window.trip_limit) : 0;
     return long_run.end + (sim_ticks)(per_trip * rest);
@@ -562,10 +568,7 @@ static double alone_ticks(const struct engine *engine, struct package *package, 
 {
     struct run_request request = { .first_workgroup = workgroup, .workgroup_count = 1, .unit_share = 1, .window = { 0, UINT64_MAX } };
     struct run_outcome alone;
-    struct package_traffic kept = package->traffic;
-    package_reset_timing(package);
-    engine_run(engine, &request, &alone);
-    package->traffic = kept;
+    run_aside(engine, package, &request, &alone);
     return (double)alone.end;
 }
 
@@ -591,13 +594,10 @@ static double die_alone(const struct engine *engine, struct package *package, co
     }
     struct run_request request = plan->run;
     struct run_outcome outcome;
-    struct package_traffic kept = package->traffic;
     request.one_group_only = true;
     request.one_group = most;
     request.units_expected /= plan->work.dies;
-    package_reset_timing(package);
-    engine_run(engine, &request, &outcome);
-    package->traffic = kept;
+    run_aside(engine, package, &request, &outcome);
     double ignored;
     double alone = steady_ticks_per_unit(&outcome, &ignored) / plan->work.dies;
     return alone > 0 ? fmax(per_unit / alone, 1) : 1;
@@ -628,70 +628,76 @@ static double after_last_trip(const struct engine *engine, struct package *packa
         return 0;
     }
     struct run_request request = plan->run;
-    struct package_traffic kept = package->traffic;
     double end[2];
     for (int last = 0; last < 2; last++) {
         struct run_outcome outcome;
         request.window.trip_first = trips - (2 - (uint64_t)last) * TRIPS_LAST;
         request.window.trip_limit = last ? UINT64_MAX : trips - TRIPS_LAST;
         request.units_expected = 0;
-        package_reset_timing(package);
-        engine_run(engine, &request, &outcome);
+        run_aside(engine, package, &request, &outcome);
         end[last] = (double)outcome.end;
     }
-    package->traffic = kept;
     return fmax(end[1] - end[0], 0);
+}
+
+/* The whole grid's time after a run of some of its workgroups, at `per_unit`. */
+static double time_of_grid(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan,
+                           const struct run_outcome *outcome, double per_unit)
+{
+    double ticks = (double)outcome->end;
+    double units = (double)program->work_units_total;
+    double ran = (double)outcome->units;
+    double stretch = plan->work.variation > GRID_UNLIKE ? unlike_stretch(engine, package, plan, per_unit, plan->run.unit_share) : 1;
+    bool is_laid_out = plan->work.units != NULL && outcome->stopped; /* to the last workgroup */
+    bool is_flow = plan->cut == CUT_FLOW || (outcome->stopped && !program->workgroups_differ);
+    if (!is_laid_out && !is_flow) {
+        return ticks + fmax(units - ran, 0) * stretch * per_unit;
+    }
+    double time = ticks + fmax(units * stretch - ran, 0) * per_unit;
+    double round = per_unit * units * (double)plan->resident / (double)program->workgroups;
+    return is_laid_out ? time : time + flow_end(engine, package, program, round);
+}
+
+/* The same after some trips of its first resident workgroups. */
+static double time_of_rounds(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan,
+                             const struct run_outcome *outcome, double per_unit)
+{
+    double rest = plan->units_of_run_full - (double)outcome->units;
+    double round = (double)outcome->end;
+    if (rest > 0) {
+        round += rest * per_unit + after_last_trip(engine, package, program, plan);
+    }
+    if (plan->remainder == 0) {
+        return round * plan->rounds;
+    }
+    struct run_request request = plan->run;
+    struct run_outcome partial;
+    double ignored;
+    double share = (double)plan->remainder / (double)plan->run.workgroup_count;
+    request.first_workgroup = program->workgroups - plan->remainder;
+    request.workgroup_count = plan->remainder;
+    request.units_expected = (uint64_t)((double)plan->run.units_expected * share);
+    run_aside(engine, package, &request, &partial);
+    double partial_rest = fmax(plan->units_of_run_full * share - (double)partial.units, 0);
+    return round * plan->rounds + (double)partial.end + partial_rest * steady_ticks_per_unit(&partial, &ignored);
 }
 
 static double run_plan(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan,
                        struct run_outcome *outcome, double *error)
 {
     engine_run(engine, &plan->run, outcome);
-    double ticks = (double)outcome->end;
     *error = 0;
     if (plan->cut == CUT_NONE) {
-        return ticks;
+        return (double)outcome->end;
     }
     double per_unit = steady_ticks_per_unit(outcome, error);
-    double units = (double)program->work_units_total;
-    double rest = units > (double)outcome->units ? units - (double)outcome->units : 0;
-    double round_units = units * (double)plan->resident / (double)program->workgroups;
     if (plan->rounds_counted > 0) {
+        double round_units = (double)program->work_units_total * (double)plan->resident / (double)program->workgroups;
         double life = mean_life(plan, outcome, error);
         per_unit = life > 0 ? life / round_units : per_unit;
     }
-    double stretch = plan->work.variation > UNLIKE ? unlike_stretch(engine, package, plan, per_unit, plan->run.unit_share) : 1;
-    if (plan->work.units != NULL && outcome->stopped) {
-        return ticks + (units * stretch - (double)outcome->units) * per_unit;
-    }
-    if (plan->cut == CUT_FLOW || (plan->cut == CUT_WORKGROUPS && outcome->stopped && !program->workgroups_differ)) {
-        return ticks + (units * stretch - (double)outcome->units) * per_unit + flow_end(engine, package, program, per_unit * round_units);
-    }
-    if (plan->cut == CUT_WORKGROUPS) {
-        return ticks + rest * stretch * per_unit;
-    }
-    double rest_of_round = plan->units_of_run_full - (double)outcome->units;
-    double round = ticks;
-    if (rest_of_round > 0) {
-        round += rest_of_round * per_unit + after_last_trip(engine, package, program, plan);
-    }
-    double last = 0;
-    if (plan->remainder > 0) {
-        struct run_request request = plan->run;
-        struct package_traffic kept = package->traffic;
-        double share = (double)plan->remainder / (double)plan->run.workgroup_count;
-        request.first_workgroup = program->workgroups - plan->remainder;
-        request.workgroup_count = plan->remainder;
-        request.units_expected = (uint64_t)((double)plan->run.units_expected * share);
-        struct run_outcome partial;
-        package_reset_timing(package);
-        engine_run(engine, &request, &partial);
-        package->traffic = kept;
-        double ignored = 0;
-        double partial_rest = plan->units_of_run_full * share - (double)partial.units;
-        last = (double)partial.end + (partial_rest > 0 ? partial_rest * steady_ticks_per_unit(&partial, &ignored) : 0);
-    }
-    return round * plan->rounds + last;
+    return plan->cut == CUT_TRIPS ? time_of_rounds(engine, package, program, plan, outcome, per_unit)
+                                  : time_of_grid(engine, package, program, plan, outcome, per_unit);
 }
 
 /* A kernel that starts on empty caches, or on another's dirty lines, runs at that pace only until it has replaced them: beyond
@@ -782,9 +788,7 @@ static enum sim_status run_engine(const struct chip_profile *profile, const stru
     result->sampled_fraction = plan.cut == CUT_NONE ? 1 : 1 / scale;
     result->sampling_error = sampling_error * (1 - result->sampled_fraction);
     if (plan.cut != CUT_NONE && program->longest_wave_trips > 0) {
-        struct package_traffic kept = package->traffic;
         double chain = (double)longest_wave_time(&engine, package, program, share);
-        package->traffic = kept;
         if (chain > ticks) {
             result->duration_us = chain * 1e-9;
             for (int s = 0; s < KERNEL_STAGES; s++) {

@@ -11,7 +11,6 @@
 #define CALLS_PROBED 4000u  /* for each die, to see whether workgroups differ at all */
 #define CALLS_MOST 1000000u /* about 30 ms */
 #define PROBED 64u          /* workgroups of each die, at most */
-#define UNLIKE 0.02         /* of the mean, standard deviation from which on they differ */
 #define MATTERS 0.01        /* of a die's share */
 #define STANDARD_ERRORS 3.0 /* that a share must be off by to be believed */
 
@@ -111,7 +110,7 @@ struct grid_work grid_work_of(const struct wave_program *program, uint32_t dies)
     struct sums probe = walk(program, 0, 1, program->workgroups / (PROBED * dies), waves, CALLS_PROBED * dies);
     double mean = probe.units / (double)probe.count;
     work.variation = mean > 0 ? sqrt(variance_of(&probe)) / mean : 0;
-    if (work.variation < UNLIKE) {
+    if (work.variation <= GRID_UNLIKE) {
         return work;
     }
     double calls = (double)probe.calls / (double)probe.count * (double)program->workgroups;

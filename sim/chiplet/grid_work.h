@@ -7,6 +7,7 @@
 
 #define GRID_DIES_MAX 16
 #define GRID_RESIDENT_MAX 64
+#define GRID_UNLIKE 0.1 /* variation above which no few workgroups stand for the others; up to it nothing more is walked */
 
 struct grid_work {
     uint32_t dies;        /* workgroup n is dealt to die n mod dies, whatever the others do */
