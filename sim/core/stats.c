@@ -35,6 +35,14 @@ double stats_percentile_sorted(const double *values, size_t count, double percen
     return values[index < count ? index : count - 1];
 }
 
+double stats_quantile_sorted(const double *values, size_t count, double share)
+{
+    SIM_ASSERT(count > 0 && share >= 0 && share <= 1, "quantile %g of %zu values", share, count);
+    double at = share * (double)(count - 1);
+    size_t below = (size_t)at;
+    return below + 1 < count ? values[below] + (at - (double)below) * (values[below + 1] - values[below]) : values[count - 1];
+}
+
 double stats_median(double *values, size_t count)
 {
     stats_sort(values, count);

@@ -11,6 +11,8 @@ void stats_sort(double *values, size_t count);
  * value with at least percent/100 of the sample at or below it. Require count > 0, 0 < percent <= 100. */
 double stats_median_sorted(const double *values, size_t count);
 double stats_percentile_sorted(const double *values, size_t count, double percent);
+/* Linear between the order statistics of values sorted ascending. Requires count > 0, 0 <= share <= 1. */
+double stats_quantile_sorted(const double *values, size_t count, double share);
 
 /* The same of any order; `values` is sorted on return. */
 double stats_median(double *values, size_t count);

@@ -1,6 +1,7 @@
 /* See sim/reckon.h. Samples are played in forked processes: their parts come back through shared memory, one line a sample, in
  * whatever order they end; quantiles do not depend on it. */
 #include "sim/reckon.h"
+#include "sim/core/stats.h"
 #include "sim/step/parallel.h"
 #include <math.h>
 #include <stdatomic.h>
@@ -94,20 +95,6 @@ static void take(void *context, const struct reckon_prediction *sample)
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
-static int by_number(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Linear between the order statistics. */
-static double quantile(const double *sorted, size_t count, double share)
-{
-    double at = share * (double)(count - 1);
-    size_t below = (size_t)at;
-    return below + 1 < count ? sorted[below] + (at - (double)below) * (sorted[below + 1] - sorted[below]) : sorted[count - 1];
-}
-
 /* Of one part; NAN where fewer than half of the samples have it. Without any sample unlike the answer it is sure. */
 static void interval_of(const struct parts *parts, uint32_t lines, size_t part, double nominal, double *low, double *high)
 {
@@ -122,9 +109,9 @@ static void interval_of(const struct parts *parts, uint32_t lines, size_t part, 
     }
     *low = *high = lines == 0 ? nominal : NAN;
     if (count > 0 && 2 * count >= lines) {
-        qsort(sorted, count, sizeof *sorted, by_number);
-        *low = quantile(sorted, count, LOW_SHARE);
-        *high = quantile(sorted, count, HIGH_SHARE);
+        stats_sort(sorted, count);
+        *low = stats_quantile_sorted(sorted, count, LOW_SHARE);
+        *high = stats_quantile_sorted(sorted, count, HIGH_SHARE);
     }
     free(sorted);
 }

@@ -3,6 +3,7 @@
  * have their limiter, and the whole step is then scheduled again. */
 #include "sim/step/uncertainty.h"
 #include "sim/core/rng.h"
+#include "sim/core/stats.h"
 #include "sim/step/doubt_values.h"
 #include "sim/step/parallel.h"
 #include "sim/step/price_board.h"
@@ -21,20 +22,6 @@
 #define KERNEL_WINDOW 200000 /* line requests of a sampled kernel: only its ratio to the nominal one is used */
 
 /* ---- what samples tell */
-
-static int by_number(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Linear between the order statistics. */
-static double quantile(const double *sorted, size_t count, double share)
-{
-    double at = share * (double)(count - 1);
-    size_t below = (size_t)at;
-    return below + 1 < count ? sorted[below] + (at - (double)below) * (sorted[below + 1] - sorted[below]) : sorted[count - 1];
-}
 
 struct column { /* one unknown over the samples: centred, then made orthogonal to those chosen before it */
     const char *device;
@@ -117,10 +104,10 @@ static void fill_quantiles(struct reckon_interval *interval, uint32_t samples)
     double *sorted = malloc(samples * sizeof *sorted);
     SIM_ASSERT(sorted != NULL, "no memory for %u samples", samples);
     memcpy(sorted, interval->samples, samples * sizeof *sorted);
-    qsort(sorted, samples, sizeof *sorted, by_number);
-    interval->median = quantile(sorted, samples, 0.5);
-    interval->low = quantile(sorted, samples, 0.1);
-    interval->high = quantile(sorted, samples, 0.9);
+    stats_sort(sorted, samples);
+    interval->median = stats_quantile_sorted(sorted, samples, 0.5);
+    interval->low = stats_quantile_sorted(sorted, samples, 0.1);
+    interval->high = stats_quantile_sorted(sorted, samples, 0.9);
     free(sorted);
 }
 

@@ -77,3 +77,14 @@ Test(probes, told_only_to_who_listens)
     probe_tell(&probe, 2, 0, 0, 5);
     cr_expect(eq(u64, sum, 10));
 }
+
+/* Of 1, 2, 4: the middle is the median, a quarter lies halfway from 1 to 2, nine tenths at place 1.8, so four fifths from 2 to 4. */
+Test(stats, quantiles_lie_between_order_statistics)
+{
+    const double values[] = { 1, 2, 4 };
+    cr_expect(eq(dbl, stats_quantile_sorted(values, 3, 0.5), 2));
+    cr_expect(eq(dbl, stats_quantile_sorted(values, 3, 0.25), 1.5));
+    cr_expect(epsilon_eq(dbl, stats_quantile_sorted(values, 3, 0.9), 3.6, 1e-12));
+    cr_expect(eq(dbl, stats_quantile_sorted(values, 3, 1), 4));
+    cr_expect(eq(dbl, stats_quantile_sorted(values, 1, 0.9), 1));
+}
