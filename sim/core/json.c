@@ -312,16 +312,14 @@ enum sim_status json_read_text(const char *text, const char *name_for_errors, st
                                struct sim_error *error)
 {
     *out = NULL;
-    if (strncmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte-order mark, as some editors write */
-        text += 3;
-    }
-    const char *end = text;
-    bool is_marked_twice = strncmp(text, "\xef\xbb\xbf", 3) == 0; /* the parser would pass over the second */
-    cJSON *tree = is_marked_twice ? NULL : cJSON_ParseWithOpts(text, &end, true);
+    /* the parser passes over one byte-order mark, as some editors write */
+    const char *body = strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+    const char *end = body;
+    cJSON *tree = cJSON_ParseWithOpts(text, &end, true);
     if (tree == NULL) {
-        return fail_at(text, end == NULL ? text : end, name_for_errors, error);
+        return fail_at(body, end == NULL ? body : end, name_for_errors, error);
     }
-    struct scanner scanner = { .at = text, .name = name_for_errors, .line = 1, .error = error };
+    struct scanner scanner = { .at = body, .name = name_for_errors, .line = 1, .error = error };
     enum sim_status status = read_value(&scanner, tree, out);
     if (status == SIM_OK && (status = skip_space(&scanner)) == SIM_OK) {
         SIM_ASSERT(*scanner.at == '\0', "JSON walk of %s stopped early at line %u", name_for_errors,
