@@ -1,5 +1,6 @@
 /* A recorded step at another batch against the description of the same model at that batch: kernel for kernel. */
 #include "sim/core/data_path.h"
+#include "tests/models/same_kernels.h"
 #include "workloads/models/model.h"
 #include "workloads/rewrite.h"
 #include "workloads/trace/kineto.h"
@@ -36,18 +37,6 @@ static struct graph *describe(const char *name, const char *setting)
     cr_assert_eq(model_graph(model, &graph, &error), SIM_OK, "%s", error.text);
     model_destroy(model);
     return graph;
-}
-
-/* Kernels of `suite/kernel` with exactly these parameters. */
-static size_t count_of(const struct graph *graph, const struct graph_node *like)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < graph->node_count; i++) {
-        const struct graph_node *node = &graph->nodes[i];
-        count += node->kind == GRAPH_KERNEL && node->params != NULL && strcmp(node->suite, like->suite) == 0 &&
-                 strcmp(node->kernel, like->kernel) == 0 && strcmp(node->params, like->params) == 0;
-    }
-    return count;
 }
 
 static void compare(const char *trace, const char *name, double to, size_t differ_max)

@@ -1,5 +1,6 @@
 /* Layers of a recorded step found by structure: fewer, more, computed again; and products in another precision. */
 #include "sim/core/data_path.h"
+#include "tests/models/same_kernels.h"
 #include "workloads/models/model.h"
 #include "workloads/rewrite.h"
 #include "workloads/trace/kineto.h"
@@ -48,17 +49,6 @@ static size_t kernels_of(const struct graph *graph, const char *suite, const cha
     for (size_t i = 0; i < graph->node_count; i++) {
         const struct graph_node *node = &graph->nodes[i];
         count += node->kind == GRAPH_KERNEL && strcmp(node->suite, suite) == 0 && (kernel == NULL || strcmp(node->kernel, kernel) == 0);
-    }
-    return count;
-}
-
-static size_t count_of(const struct graph *graph, const struct graph_node *like)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < graph->node_count; i++) {
-        const struct graph_node *node = &graph->nodes[i];
-        count += node->kind == GRAPH_KERNEL && node->params != NULL && strcmp(node->suite, like->suite) == 0 &&
-                 strcmp(node->kernel, like->kernel) == 0 && strcmp(node->params, like->params) == 0;
     }
     return count;
 }
