@@ -158,7 +158,7 @@ static void cut_trips(struct plan *plan, const struct wave_program *program, con
         plan->run.units_expected = program->work_units_total;
         return;
     }
-    if (limit >= program->trips_per_wave) {
+    if ((double)limit >= SAMPLE_MOST * (double)program->trips_per_wave) {
         limit = program->trips_per_wave;
         plan->run.marks_first = plan->run.marks_span = 0;
     }
@@ -293,10 +293,11 @@ static struct run_request replay_request(const struct wave_program *program, con
                           count, share);
 }
 
-/* Replay `request`, about `limit` line requests, in two halves. Does it bring new lines all along? Then the caches' later contents
- * follow from these in kind. Lines that the second half asked memory for less often than the first are lines that come back. */
+/* Replay `request`, about `limit` line requests of the kernel's `total`, in two halves. Does it bring new lines all along, and more
+ * of them in all than the caches hold? Then the caches' later contents follow from these in kind. Lines that the second half asked
+ * memory for less often than the first are lines that come back. */
 static bool is_stream_after(struct executor *executor, struct package *package, const struct wave_program *program, struct run_request request,
-                            uint64_t limit)
+                            uint64_t limit, double total)
 {
     struct run_request half[2] = { request, request };
     bool by_trips = request.window.trip_first > 0;
@@ -320,6 +321,9 @@ static bool is_stream_after(struct executor *executor, struct package *package, 
         fetches = package->fetches - fetches;
         fetches_a_request[h] = requests > 0 ? (double)fetches / (double)requests : 0;
     }
+    if (fetches_a_request[1] * total < (double)package_line_places(package)) {
+        return false; /* the next launch finds all of them */
+    }
     double fewer = fetches_a_request[0] > 0 ? 1 - fetches_a_request[1] / fetches_a_request[0] : 0;
     return fewer * (double)package_line_places(package) <= HITS_MATTER * (double)fetches;
 }
@@ -335,13 +339,19 @@ static void warm_own(struct executor *executor, struct package *package, const s
     bool is_quick = quick > 0 && quick < limit && total > (double)quick;
     if (is_quick) {
         struct run_request request = replay_request(program, plan, total, quick, share);
-        if (is_stream_after(executor, package, program, request, quick)) {
+        if (is_stream_after(executor, package, program, request, quick, total)) {
             package_fill_in_kind(package, total / (double)quick);
             return;
         }
         package_reset(package);
     }
     struct run_request request = replay_request(program, plan, total, limit, share);
+    uint64_t held = (uint64_t)ceil((double)program->workgroups * (double)limit / total); /* workgroups whose lines the caches hold */
+    if (request.first_workgroup == 0 && request.workgroup_count < held && held < program->workgroups && request.sample_of == 0) {
+        /* fewer come before the window: the end of the launch before this one is still in the caches */
+        struct run_request earlier = stretch_before(program, program->workgroups, held - request.workgroup_count, share);
+        executor_warm(executor, &earlier, limit * 2);
+    }
     executor_warm(executor, &request, limit * 2);
     if (plan->cut == CUT_NONE || total <= (double)limit) {
         package_drop_copies(package); /* the whole kernel was replayed: what is run follows it */
@@ -658,18 +668,11 @@ static double time_of_grid(const struct engine *engine, struct package *package,
     return is_laid_out ? time : time + flow_end(engine, package, program, round);
 }
 
-/* The same after some trips of its first resident workgroups. */
-static double time_of_rounds(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan,
-                             const struct run_outcome *outcome, double per_unit)
+/* Time of the grid's last workgroups, fewer than are resident, from the start of the first of them. `ending`: what follows their
+ * last trip, ticks. */
+static double time_of_remainder(const struct engine *engine, struct package *package, const struct wave_program *program,
+                                const struct plan *plan, double ending)
 {
-    double rest = plan->units_of_run_full - (double)outcome->units;
-    double round = (double)outcome->end;
-    if (rest > 0) {
-        round += rest * per_unit + after_last_trip(engine, package, program, plan);
-    }
-    if (plan->remainder == 0) {
-        return round * plan->rounds;
-    }
     struct run_request request = plan->run;
     struct run_outcome partial;
     double ignored;
@@ -678,8 +681,27 @@ static double time_of_rounds(const struct engine *engine, struct package *packag
     request.workgroup_count = plan->remainder;
     request.units_expected = (uint64_t)((double)plan->run.units_expected * share);
     run_aside(engine, package, &request, &partial);
-    double partial_rest = fmax(plan->units_of_run_full * share - (double)partial.units, 0);
-    return round * plan->rounds + (double)partial.end + partial_rest * steady_ticks_per_unit(&partial, &ignored);
+    double rest = plan->units_of_run_full * share - (double)partial.units;
+    return (double)partial.end + (rest > 0 ? rest * steady_ticks_per_unit(&partial, &ignored) + ending : 0);
+}
+
+/* The same after some trips of its first resident workgroups: a slot waits for no other before it takes its next workgroup, so that
+ * all rounds but the last take the mean of the slots. */
+static double time_of_rounds(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan,
+                             const struct run_outcome *outcome, double per_unit)
+{
+    double rest = plan->units_of_run_full - (double)outcome->units;
+    double ending = rest > 0 ? after_last_trip(engine, package, program, plan) : 0;
+    double after = rest > 0 ? rest * per_unit + ending : 0;
+    if (plan->rounds + (plan->remainder > 0) <= 1) {
+        return (double)outcome->end + after;
+    }
+    double mean = outcome->slots_ended > 0 ? outcome->slot_end / (double)outcome->slots_ended : (double)outcome->end;
+    double last = (double)outcome->end - mean; /* of the slots, behind the mean */
+    if (plan->remainder > 0) {
+        last = fmax(last, time_of_remainder(engine, package, program, plan, ending));
+    }
+    return (mean + after) * plan->rounds + last;
 }
 
 static double run_plan(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan,

@@ -1008,7 +1008,8 @@ static void start_workgroup(struct executor *executor, uint32_t slot_index, uint
         struct wave *wave = &executor->waves[index];
         wave->unit = slot->unit;
         wave->slot = slot_index;
-        wave->simd = (uint8_t)(index % (uint32_t)executor->package->profile->unit_simds);
+        wave->simd = (uint8_t)run_simd_of(slot_index, executor->package->units, waves, w,
+                                          (uint32_t)executor->package->profile->unit_simds);
         wave->loads = 0;
         wave->done_all = 0;
         wave->matrix_done = 0;
@@ -1129,6 +1130,9 @@ static void end_wave(struct executor *executor, struct wave *wave, sim_ticks t)
         count_round(executor, slot);
         start_workgroup(executor, wave->slot, position, slot->end + executor->release_latency);
         count_dispatch(executor, position, slot->end);
+    } else {
+        executor->outcome->slot_end += (double)slot->end;
+        executor->outcome->slots_ended++;
     }
 }
 

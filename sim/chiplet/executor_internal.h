@@ -40,6 +40,13 @@ struct run_request {
     uint32_t one_group;
 };
 
+/* A unit's waves go to its SIMDs in turn, those of its next slot where the last one's ended: slot s is the (s / units)-th of unit
+ * s % units, so that workgroups of fewer waves than a unit has SIMDs share them. */
+static inline uint32_t run_simd_of(uint32_t slot, uint32_t units, uint32_t waves_per_workgroup, uint32_t wave, uint32_t simds)
+{
+    return (slot / units * waves_per_workgroup + wave) % simds;
+}
+
 /* Units after which the index-th mark is set. */
 static inline uint64_t run_mark_due(const struct run_request *request, uint32_t index)
 {
@@ -54,6 +61,8 @@ struct run_outcome {
     uint64_t mark_units[RUN_MARKS];
     double round_life[RUN_ROUNDS];     /* of the workgroups that were k-th in their slot and had a successor: ticks, summed */
     uint64_t round_count[RUN_ROUNDS];  /* how many */
+    double slot_end;                   /* of the slots that found no next workgroup: when their last one ended, ticks, summed */
+    uint64_t slots_ended;              /* how many */
     uint64_t units;                    /* work units executed */
     uint64_t wave_ops;
     double blame[KERNEL_STAGES];       /* wave-time by stage, ticks */

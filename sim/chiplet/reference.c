@@ -355,7 +355,7 @@ static void start_workgroup(struct reference *reference, void *object)
         memset(wave, 0, offsetof(struct wave, op));
         wave->unit = slot->unit;
         wave->slot = (uint32_t)(slot - reference->slots);
-        wave->simd = index % (uint32_t)profile->unit_simds;
+        wave->simd = run_simd_of(wave->slot, reference->package->units, slot->running, w, (uint32_t)profile->unit_simds);
         wave->state.workgroup = workgroup_at(reference->request, slot->position);
         wave->state.wave = w;
         wave->state.trip = reference->request->window.trip_first;
@@ -385,6 +385,9 @@ static void wave_end(struct reference *reference, struct wave *wave)
         sim_ticks release = ticks_of_cycles(reference->package->profile->dispatch_release_latency, reference->package->core_mhz);
         reference_schedule(reference, reference->now + release, start_workgroup, slot);
         count_dispatch(reference, slot->position);
+    } else {
+        reference->outcome->slot_end += (double)slot->end;
+        reference->outcome->slots_ended++;
     }
 }
 

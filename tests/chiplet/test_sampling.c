@@ -25,7 +25,8 @@ ParameterizedTestParameters(sampling, sampled_is_within_two_percent_of_exact)
         { "h200", "gather", "random_rows", "row_bytes=128;table_mb=16384;n=4000000", 1, 0 },
         { "h200", "atomic", "add_u32", "naddr=65536;mode=0;stride=4;ops=8650752", 1, 0 },
         { "h200", "tbe", "forward", "B=16384;T=4;L=20;D=128;rows=1000000;alpha=1;prec=fp32;code=measured", 1, 0 },
-        { "h200", "embedding", "bag_forward", "B=65536;L=20;D=64;rows=1000000;dtype=float32", 1, 0 },
+        /* a round and a third: those that start in slots which chance has freed fill some units more than others */
+        { "h200", "embedding", "bag_forward", "B=65536;L=20;D=64;rows=1000000;dtype=float32", 0.98, 0 },
         { "h200", "norm", "layer_forward", "rows=262144;cols=256;dtype=bf16", 1, 0 },
         { "h200", "pointwise", "add", "n=67108864;dtype=fp32", 1, 0 },
         { "h200", "tbe", "backward_atomic", "B=16384;T=4;L=10;D=128;rows=100000;alpha=1;prec=fp32", 1.027, 0 },
@@ -35,6 +36,9 @@ ParameterizedTestParameters(sampling, sampled_is_within_two_percent_of_exact)
         { "h200", "bandwidth", "copy", "mb=512", 1, QUICK },
         { "h200", "tbe", "forward", "B=65536;T=2;L=10;D=64;rows=1000000;alpha=1;prec=fp16;code=measured", 1, QUICK },
         { "h200", "embedding", "bag_forward", "B=65536;L=20;D=64;rows=1000000;dtype=float32", 1, QUICK },
+        /* three rounds: a slot does not wait for the round's last workgroup */
+        { "h200", "tbe", "forward", "B=4096;T=4;L=20;D=128;rows=100000;alpha=1.15;prec=fp32;code=measured", 1, QUICK },
+        { "h200", "gis", "backward_cached", "D=32;rows=1000;run=4;n=262144", 1, QUICK },
         { "h200", "norm", "layer_forward", "rows=262144;cols=256;dtype=bf16", 1, QUICK },
         { "h200", "pointwise", "add", "n=67108864;dtype=fp32", 1, QUICK },
         { "mi350x", "bandwidth", "write", "mb=512;it=1", 1, QUICK }, /* its evictions are of lines filled in, not replayed */

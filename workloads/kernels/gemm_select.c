@@ -341,10 +341,11 @@ static void step_parts(const struct plan *plan, const struct traffic *traffic, d
     double miss = beyond * machine->hbm_latency + (1 - beyond) * machine->mall_latency;
     double latency = hit * machine->l2_latency + (1 - hit) * miss;
     memset(parts, 0, sizeof(double) * GEMM_LIMITS);
-    parts[GEMM_LIMIT_MATRIX] = plan->matrix * workgroups;
-    parts[GEMM_LIMIT_LDS] = plan->lds * workgroups;
     double waves = up(gemm_threads(machine, &plan->tile) / machine->lanes) * workgroups;
-    parts[GEMM_LIMIT_ISSUE] = plan->issue * workgroups * machine->simds / least(machine->simds, waves);
+    double fullest = up(waves / machine->simds) * machine->simds / waves; /* the SIMD of most waves over the mean one */
+    parts[GEMM_LIMIT_MATRIX] = plan->matrix * workgroups * fullest;
+    parts[GEMM_LIMIT_LDS] = plan->lds * workgroups;
+    parts[GEMM_LIMIT_ISSUE] = plan->issue * workgroups * fullest;
     parts[GEMM_LIMIT_L1] = plan->bytes * workgroups / machine->fill_rate;
     parts[GEMM_LIMIT_L2] = traffic->l2 * traffic->uneven / machine->l2_rate;
     parts[GEMM_LIMIT_MALL] = machine->mall_rate > 0 ? traffic->mall / machine->mall_rate : 0;
