@@ -177,8 +177,8 @@ static struct totals walk_launches(const struct program_case *c, const struct ke
                   c->params, lanes, program->name);
         if (program->trips_per_wave > 1) {
             uint64_t half = program->trips_per_wave / 2;
-            struct walk head = walk_program(program, lanes, (struct wave_window){ 0, half }, NULL, NULL);
-            struct walk tail = walk_program(program, lanes, (struct wave_window){ half, UINT64_MAX }, NULL, NULL);
+            struct walk head = walk_program(program, lanes, (struct wave_window){ .trip_limit = half }, NULL, NULL);
+            struct walk tail = walk_program(program, lanes, (struct wave_window){ .trip_first = half, .trip_limit = UINT64_MAX }, NULL, NULL);
             cr_assert(eq(str, head.problem, ""));
             cr_assert(eq(str, tail.problem, ""));
             cr_assert(eq(u64, head.units + tail.units, walk.units), "%s/%s %s: %s, window of %llu trips", c->suite,
