@@ -14,4 +14,7 @@ struct report_run { /* what made the answer; borrowed */
  * Errors: SIM_BAD_FILE when it cannot be written, SIM_UNSUPPORTED for a kind without a page. */
 enum sim_status report_write(const struct json *document, const struct report_run *run, const char *path, struct sim_error *error);
 
+/* A C++ kernel name down to its function: no return type, namespaces, template or call arguments. Never empty for a name. */
+void report_short_name(const char *name, char *text, size_t capacity);
+
 #endif

@@ -27,7 +27,5 @@ void report_ask_samples(struct page *page, bool has_interval);
 void report_samples(struct page *page, const char *of_what);
 /* The answer's interval, and what drives it, as a table; nothing without samples. */
 void report_doubts(struct page *page, const char *unit);
-/* A C++ kernel name down to its function: no return type, namespaces, template or call arguments. */
-void report_short_name(const char *name, char *text, size_t capacity);
 
 #endif

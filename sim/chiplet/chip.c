@@ -5,8 +5,9 @@
  *               whose workgroups are unlike in length run so, too, for some rounds from a common start;
  *   workgroups: the first N of the grid (or N spread over it, when they differ) run to their end, the rest is extrapolated at
  *               the rate between 40% and 85% of the window, counted in loop trips and not in finished workgroups;
- *   trips:      when one round of resident workgroups already exceeds the window, each wave runs its first trips only, the
- *               round is extended at that rate, and rounds are counted (wave quantisation).
+ *   trips:      when one round of resident workgroups already exceeds the window, each wave runs its first trips only, and its
+ *               last where its program can go on to them, the round is extended at that rate, and rounds are counted (wave
+ *               quantisation).
  * Ramp and tail are simulated once. Caches are warmed functionally first, with the kernel's own address stream. */
 #include "sim/chiplet/chip.h"
 
@@ -31,6 +32,7 @@
 #define ROUNDS_MORE 4       /* into more than the least of them, where those are small */
 #define UNLIKE_ERROR 0.035 /* of their mean, one standard error: (variation / this)^2 of them are run */
 #define SAMPLE_MOST 0.7    /* of a grid: beyond, all of it is run */
+#define SAMPLE_MOST_SMALL 0.25 /* ... of one that fits in the default window */
 #define FLOW_ROUNDS 4      /* from which on a grid is a flow and not a few volleys */
 #define FLOW_STEPS 8       /* work units of a wave, to be met at one of them */
 #define FLOW_SHARE 0.25    /* of a round, simulated at least */
@@ -59,7 +61,7 @@ struct plan {
 
 static struct run_request whole(const struct wave_program *program, double share)
 {
-    return (struct run_request){ .workgroup_count = program->workgroups, .window = { 0, UINT64_MAX }, .unit_share = share };
+    return (struct run_request){ .workgroup_count = program->workgroups, .window = { .trip_limit = UINT64_MAX }, .unit_share = share };
 }
 
 /* Where a stretch of `taken` workgroups stands for the grid: past the middle, and late in a stretch of like data if there are such. */
@@ -134,7 +136,8 @@ static void cut_unlike(struct plan *plan, const struct wave_program *program, co
     double deviations = plan->work.variation / UNLIKE_ERROR;
     double run = fmax(sizes->window, deviations * deviations * sizes->per_workgroup);
     run = fmax(run, (is_flow ? 1 : sizes->rounds_run) * sizes->of_round);
-    if (run + sizes->of_round < SAMPLE_MOST * (double)program->work_units_total && !sizes->is_small) {
+    double most = sizes->is_small ? SAMPLE_MOST_SMALL : SAMPLE_MOST;
+    if (run + sizes->of_round < most * (double)program->work_units_total) {
         plan->run.in_flow = is_flow;
         cut_from_middle(plan, program, sizes, run);
     } else {
@@ -164,7 +167,12 @@ static void cut_trips(struct plan *plan, const struct wave_program *program, con
     }
     plan->cut = CUT_TRIPS;
     plan->run.workgroup_count = sizes->round;
-    plan->run.window.trip_limit = limit;
+    if (program->can_leave_out_trips && program->trips_period <= 1) {
+        plan->run.window.left_out_first = limit - TRIPS_LAST;
+        plan->run.window.left_out = program->trips_per_wave - limit;
+    } else {
+        plan->run.window.trip_limit = limit;
+    }
     plan->run.units_expected = (uint64_t)((double)sizes->round * trip_units * (double)limit);
     plan->units_of_run_full = sizes->of_round;
     plan->rounds = floor(sizes->rounds);
@@ -375,10 +383,11 @@ static void warm_predecessor(struct package *package, const struct wave_program 
     }
 }
 
+/* Of a package as it was made. */
 static void prepare_caches(struct executor *executor, struct package *package, const struct wave_program *program, const struct plan *plan,
                            const struct chip_options *options, double share)
 {
-    package_reset(package);
+    package_reset_timing(package);
     switch (program->initial_cache) {
     case WAVE_CACHE_STATE_OWN:
         warm_own(executor, package, program, plan, options, share);
@@ -469,7 +478,7 @@ static void run_aside(const struct engine *engine, struct package *package, cons
 static sim_ticks longest_wave_time(const struct engine *engine, struct package *package, const struct wave_program *program, double share)
 {
     struct run_request request = { .first_workgroup = program->longest_wave_workgroup, .workgroup_count = 1, .unit_share = share,
-                                   .window = { 0, UINT64_MAX }, .one_wave_only = true, .one_wave = program->longest_wave_index };
+                                   .window = { .trip_limit = UINT64_MAX }, .one_wave_only = true, .one_wave = program->longest_wave_index };
     uint64_t trips = program->longest_wave_trips;
     uint64_t half = trips < LONGEST_WAVE_TRIPS ? trips / 2 : LONGEST_WAVE_TRIPS / 2;
     struct run_outcome short_run;
@@ -576,7 +585,7 @@ static double mean_life(const struct plan *plan, const struct run_outcome *outco
 /* Time of one workgroup with the package to itself, from its present caches. */
 static double alone_ticks(const struct engine *engine, struct package *package, uint64_t workgroup)
 {
-    struct run_request request = { .first_workgroup = workgroup, .workgroup_count = 1, .unit_share = 1, .window = { 0, UINT64_MAX } };
+    struct run_request request = { .first_workgroup = workgroup, .workgroup_count = 1, .unit_share = 1, .window = { .trip_limit = UINT64_MAX } };
     struct run_outcome alone;
     run_aside(engine, package, &request, &alone);
     return (double)alone.end;
@@ -629,12 +638,12 @@ static double unlike_stretch(const struct engine *engine, struct package *packag
     return grid_work_stretch(work, &slots);
 }
 
-/* What waves do after their last trip (results leave, parts are added up) and a window of the first trips does not have: the last
+/* What waves do after their last trip (results leave, parts are added up) and a window of the first trips alone does not have: the last
  * trips against as many before them, each of both from its start. */
 static double after_last_trip(const struct engine *engine, struct package *package, const struct wave_program *program, const struct plan *plan)
 {
     uint64_t trips = program->trips_per_wave;
-    if (program->trips_period > 1 || trips < 2 * TRIPS_LAST) {
+    if (program->trips_period > 1 || plan->run.window.left_out > 0 || trips < 2 * TRIPS_LAST) {
         return 0;
     }
     struct run_request request = plan->run;

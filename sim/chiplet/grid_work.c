@@ -22,7 +22,7 @@ struct sums {
 
 static double units_of_wave(const struct wave_program *program, uint64_t workgroup, uint32_t wave, uint64_t *calls)
 {
-    const struct wave_window window = { 0, UINT64_MAX };
+    const struct wave_window window = { .trip_limit = UINT64_MAX };
     struct wave_state state = { .workgroup = workgroup, .wave = wave };
     struct wave_op op;
     double units = 0;

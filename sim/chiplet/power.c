@@ -16,7 +16,7 @@ struct sample {
 
 static void sample_wave(const struct wave_program *program, uint64_t workgroup, uint32_t wave, struct sample *sample)
 {
-    struct wave_window window = { 0, program->trips_per_wave > 0 ? SAMPLE_TRIPS : UINT64_MAX };
+    struct wave_window window = { .trip_limit = program->trips_per_wave > 0 ? SAMPLE_TRIPS : UINT64_MAX };
     struct wave_state state = { .workgroup = workgroup, .wave = wave };
     struct wave_op op;
     for (uint32_t i = 0; i < SAMPLE_OPS; i++) {

@@ -1,4 +1,5 @@
 #include "sim/cli/print_predict.h"
+#include "reports/report.h"
 #include "sim/cli/cli.h"
 #include <ctype.h>
 #include <math.h>
@@ -160,9 +161,11 @@ static void print_input(const struct reckon_input *input)
         printf("; traced: step %s, GPU busy %s (union), kernel time %s (sum)", step, busy, sum);
         if (input->traced_wait_ms > 0) {
             time_text(input->traced_wait_ms, busy, sizeof busy);
-            printf("\n  of that GPU busy time %s are collectives that wait for other ranks (%s)", busy,
+            time_text(input->traced_busy_ms - input->traced_wait_ms, sum, sizeof sum);
+            printf("\n  of that GPU busy time %s are collectives that wait for other ranks (%s); without them %s", busy,
                    input->wait_by_ranks ? "what each lasts beyond the shortest of the ranks"
-                                        : "what each lasts beyond the fabric's time on this device");
+                                        : "what each lasts beyond the fabric's time on this device",
+                   sum);
         }
     }
     printf("\n  GPU time by kernel program %.1f%%, fabric %.1f%%, tensors' bytes %.1f%%, replayed %.1f%%\n",
@@ -258,28 +261,13 @@ static void print_categories(struct reckon_prediction *const *predictions, size_
     }
 }
 
-/* A C++ kernel name down to its function: no return type, namespaces, template or call arguments. */
-static void short_name(const char *name, char *text, size_t capacity)
-{
-    const char *start = strncmp(name, "void ", 5) == 0 ? name + 5 : name;
-    size_t length = strcspn(start, "<(");
-    for (size_t i = length; i > 0; i--) {
-        if (start[i - 1] == ':') {
-            start += i;
-            length -= i;
-            break;
-        }
-    }
-    snprintf(text, capacity, "%.*s", (int)length, start);
-}
-
 static void row_label(const struct reckon_kernel_row *row, char *text, size_t capacity)
 {
     char name[80];
     if (row->priced == RECKON_PRICED_PROGRAM || row->priced == RECKON_PRICED_FABRIC) {
         snprintf(text, capacity, "%s %s", row->program, row->params);
     } else {
-        short_name(row->name, name, sizeof name);
+        report_short_name(row->name, name, sizeof name);
         snprintf(text, capacity, "%s (%s)", name, row->program);
     }
 }
@@ -338,7 +326,7 @@ static void print_unrecognised(const struct reckon_prediction *prediction)
         if (shown == 0) {
             printf("\nnot recognised, priced from tensors or replayed (%s)\n", prediction->device);
         }
-        short_name(row->name, name, sizeof name);
+        report_short_name(row->name, name, sizeof name);
         time_text(row->ms, time, sizeof time);
         printf("  %-58s x%-4g %11s %s\n", name, row->count, time, row->program);
         shown++;
@@ -386,7 +374,7 @@ static void print_all_kernels(const struct reckon_prediction *prediction)
         const struct reckon_kernel_row *row = &prediction->kernels[k];
         char label[300], name[80];
         row_label(row, label, sizeof label);
-        short_name(row->name, name, sizeof name);
+        report_short_name(row->name, name, sizeof name);
         char traced[24] = "-", ratio[24] = "-";
         if (isfinite(row->traced_ms)) {
             snprintf(traced, sizeof traced, "%.2f", row->traced_ms * 1e3 / row->count);

@@ -80,10 +80,12 @@ struct wave_state {
 };
 
 /* Which loop trips of each wave run: all of them (0, UINT64_MAX), or a sample. A looping program (trips_per_wave > 0)
- * runs trips t with trip_first <= t < trip_limit, and t below the wave's own count. */
+ * runs trips t with trip_first <= t < trip_limit, and t below the wave's own count; one that can_leave_out_trips runs without the
+ * `left_out` trips from `left_out_first` on, and numbers those behind them on: the wave goes from its first trips to its last. */
 struct wave_window {
     uint64_t trip_first;
     uint64_t trip_limit;
+    uint64_t left_out_first, left_out; /* 0, 0: none */
 };
 
 enum wave_initial_cache {
@@ -103,6 +105,7 @@ struct wave_program {
     uint64_t work_units_total;     /* units of work_units over the whole kernel; exact for regular kernels, expected value
                                       for random ones; > 0 */
     uint64_t trips_per_wave;       /* of a typical wave; 0: waves do not loop (sampling then takes workgroups only) */
+    bool can_leave_out_trips;      /* wave_window.left_out; trips_per_wave is then that of every wave */
     uint64_t trips_period;         /* 0, or the trips after which a wave does something else once (the end of a bag): a sample
                                       of trips is then of whole periods */
     bool workgroups_differ;        /* true: neighbouring workgroups have unlike amounts of work, so that a sample must be

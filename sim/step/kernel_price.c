@@ -117,8 +117,9 @@ struct launch_run {
 
 static bool is_likely_heavy(const struct chip_profile *chip, const struct wave_program *program)
 {
-    double flops_per_us = chip_unit_count(chip) * chip->matrix_bf16 * chip->clock_core_max;
-    return program->flops > LIKELY_HEAVY_US * flops_per_us;
+    double units = fmin(chip_unit_count(chip), (double)program->workgroups);
+    double flops_per_us = units * chip->matrix_bf16 * chip->clock_core_max;
+    return program->flops > LIKELY_HEAVY_US * flops_per_us && units > KERNEL_PRICE_MATRIX_HEAVY * chip_unit_count(chip);
 }
 
 /* Kernels without matrix work hold one clock, matrix-heavy ones start from the highest, which only the run itself tells:

@@ -85,7 +85,7 @@ static void bed_init(struct bed *bed, const struct tiny_pattern *pattern)
     bed->package = package_create(&bed->profile, 1000);
     cr_assert(eq(int, occupancy_of(&bed->profile, &bed->program, &bed->occupancy, &error), SIM_OK));
     bed->request = (struct run_request){ .workgroup_count = 64,
-                                         .window = { 0, UINT64_MAX },
+                                         .window = { .trip_limit = UINT64_MAX },
                                          .unit_share = 1 };
 }
 

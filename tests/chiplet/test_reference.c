@@ -89,6 +89,7 @@ Test(reference, same_input_same_bytes)
 #define LINES "an operation reserves all its lines at once, where those of other units come in between: 333 ns instead of 299 at the slices"
 #define EDGE "at the edge of the tolerance since homes keep what their far side reads; not settled"
 #define FULL "60 MB of lines and copies in 58.75: which of them leave hangs on the order of arrivals"
+#define TURNS "waves of a workgroup meet at its shared memory: turns are given in order of issue; within 0.2% without it"
 #define OPEN "not settled; 0.986 without refresh, within 0.3% with a channel 40 times as fast"
 
 struct case_of_kind {
@@ -140,6 +141,10 @@ ParameterizedTestParameters(reference, fast_engine_is_within_two_percent)
         { "tbe", "backward_atomic", "B=1024;T=4;L=10;D=128;rows=1000000;alpha=1;prec=fp32", WAVE_CACHE_STATE_CLEAN, 0, "" },
         { "tbe", "backward_atomic", "B=1024;T=4;L=10;D=128;rows=1000000;alpha=1.15;prec=fp32", AS_REGISTERED, 0, "" },
         { "tbe", "sort", "B=1024;T=4;L=10;D=128;rows=1000000;alpha=1;prec=fp32", AS_REGISTERED, 0, "" },
+        { "tbe", "linearize", "bags=65536;n=300000", WAVE_CACHE_STATE_CLEAN, 0, "" },
+        { "tbe", "permute", "features=16;batch=4096;n=300000;index_bytes=4", WAVE_CACHE_STATE_CLEAN, 0, "" },
+        { "sort", "single_tile", "n=768;bits=24", WAVE_CACHE_STATE_CLEAN, 0.966, TURNS },
+        { "sort", "sweep", "n=300000;threads=256;items=11", WAVE_CACHE_STATE_CLEAN, 0, "" },
         { "tbe", "backward_sorted", "B=1024;T=4;L=10;D=128;rows=1000000;alpha=1;prec=fp32", WAVE_CACHE_STATE_CLEAN, 0, "" },
         { "tbe", "backward_sorted", "B=1024;T=4;L=10;D=128;rows=1000000;alpha=1.15;prec=fp32", AS_REGISTERED, 0, "" },
         { "tbe_fused", "forward", "B=1024;T=4;L=10;D=128;rows=1000000", AS_REGISTERED, 0, "" },

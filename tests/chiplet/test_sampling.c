@@ -32,6 +32,7 @@ ParameterizedTestParameters(sampling, sampled_is_within_two_percent_of_exact)
         { "h200", "tbe", "backward_atomic", "B=16384;T=4;L=10;D=128;rows=100000;alpha=1;prec=fp32", 1.027, 0 },
         { "mi350x", "bandwidth", "copy", "mb=512", 1, 0 },
         { "mi350x", "gather", "random_rows", "row_bytes=128;table_mb=16384;n=4000000", 1, 0 },
+        { "mi350x", "gemm", "mm", "M=4096;N=4096;K=1024;dtype=bf16", 1, 0 }, /* the ends of its workgroups are an eighth of it */
         { "h200", "bandwidth", "write", "mb=512;it=1", 1, QUICK },
         { "h200", "bandwidth", "copy", "mb=512", 1, QUICK },
         { "h200", "tbe", "forward", "B=65536;T=2;L=10;D=64;rows=1000000;alpha=1;prec=fp16;code=measured", 1, QUICK },
@@ -51,6 +52,7 @@ ParameterizedTestParameters(sampling, sampled_is_within_two_percent_of_exact)
         /* persistent: a long and a short tile in turn */
         { "mi350x", "attention", "sdpa_fwd", "b=16;h=16;s=2048;d=128;causal=1", 1, QUICK },
         { "h200", "attention", "sdpa_fwd", "b=8;h=16;s=2048;d=128;causal=1", 1, QUICK },
+        { "mi350x", "gemm", "mm", "M=8192;N=3456;K=1024;dtype=bf16;tile_m=256;tile_n=256;split_k=1", 1, QUICK }, /* a round and three quarters */
         { "mi350x", "gemm", "mm", "M=2048;N=2048;K=8192;dtype=bf16", 1, QUICK }, /* K in four parts, added up after the last trip */
     };
     return cr_make_param_array(struct sampled_case, cases, sizeof cases / sizeof cases[0]);

@@ -89,6 +89,21 @@ static const struct program_case cases[] = {
     { "tbe", "backward_atomic", "B=50;T=3;L=7;D=192;rows=1000;alpha=1.15;prec=fp16", 50 * 3 * 7 * (4 + 384), 0,
       50 * 3 * 7 * 96 }, /* two halves an element */
     { "tbe", "sort", "B=500;T=3;L=7;D=64;rows=1000;alpha=1;prec=fp32", ANY, ANY, ANY },
+    /* 33 offsets and the indices; a bag's number of 4 and a row of 8 bytes each */
+    { "tbe", "linearize", "bags=32;n=100", 33 * 8 + 100 * 8, 100 * 12, 0 },
+    { "tbe", "linearize", "bags=3000;n=190001;index_bytes=4", ANY, 190001 * 12, 0 },
+    { "tbe", "linearize", "bags=3000;n=7", ANY, 7 * 12, 0 },
+    { "tbe", "permute", "features=3;batch=101;n=15001;index_bytes=4;weight_bytes=4", ANY, 15001 * 8, 0 },
+    { "tbe", "permute", "features=2;batch=50;n=7;index_bytes=8", ANY, 7 * 8, 0 },
+    { "sort", "single_tile", "n=351;value_bytes=8;bits=23", 351 * 16, 351 * 16, 0 },
+    { "sort", "single_tile", "n=2304;value_bytes=0;bits=7", 2304 * 8, 2304 * 8, 0 },
+    { "sort", "histogram", "n=5000;passes=3", 5000 * 8, 0, ANY },
+    { "sort", "bin_sum", "passes=3", 3 * 256 * 8, 3 * 256 * 8, 0 },
+    /* 8 tiles of 2,816: each asks for its turn and leaves 256 counters; 7 read one row of them, 6 a second */
+    { "sort", "sweep", "n=21000;key_bytes=4;threads=256;items=11", 21000 * 8 + 13 * 1024,
+      21000 * 8 + 8 * 1024, 8 },
+    /* 3 tiles of 1,920: the second reads one sum of 16 bytes, the third two */
+    { "sort", "chained", "n=5000;items=15", 5000 * 4 + 3 * 16, 5000 * 4, 0 },
     { "tbe", "backward_sorted", "B=500;T=3;L=7;D=192;rows=1000;alpha=1;prec=fp32", ANY, ANY, 0 },
     { "tbe", "backward_sorted", "B=500;T=3;L=7;D=64;rows=1000;alpha=1.15;prec=fp16", ANY, ANY, 0 },
     /* offsets 16, indices 8, rows of 2 D; fp32 out */
@@ -177,8 +192,8 @@ static struct totals walk_launches(const struct program_case *c, const struct ke
                   c->params, lanes, program->name);
         if (program->trips_per_wave > 1) {
             uint64_t half = program->trips_per_wave / 2;
-            struct walk head = walk_program(program, lanes, (struct wave_window){ 0, half }, NULL, NULL);
-            struct walk tail = walk_program(program, lanes, (struct wave_window){ half, UINT64_MAX }, NULL, NULL);
+            struct walk head = walk_program(program, lanes, (struct wave_window){ .trip_limit = half }, NULL, NULL);
+            struct walk tail = walk_program(program, lanes, (struct wave_window){ .trip_first = half, .trip_limit = UINT64_MAX }, NULL, NULL);
             cr_assert(eq(str, head.problem, ""));
             cr_assert(eq(str, tail.problem, ""));
             cr_assert(eq(u64, head.units + tail.units, walk.units), "%s/%s %s: %s, window of %llu trips", c->suite,
@@ -227,7 +242,7 @@ Test(programs, obey_the_contract_on_64_lanes, .timeout = 100)
 Test(programs, every_kernel_of_these_suites_has_a_case)
 {
     static const char *const suites[] = { "launch", "latency", "bandwidth", "alu", "gather", "atomic", "bounds_check",
-                                          "gis", "tbe", "tbe_fused", "scatter", "embedding" };
+                                          "gis", "tbe", "tbe_fused", "scatter", "embedding", "sort" };
     for (size_t r = 0; r < kernel_registry_count(); r++) {
         struct kernel_entry entry = kernel_registry_at(r);
         bool ours = false, found = false;

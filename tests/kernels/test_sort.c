@@ -55,7 +55,7 @@ static size_t tensor_named(const struct wave_program *program, const char *name)
 #define LOOKUPS 21000u
 #define PLAN "B=1000;T=3;L=7;D=64;rows=1000"
 
-static void check_sweep(const struct wave_program *sweep, uint32_t lanes, const char *tensor)
+static void check_sweep(const struct wave_program *sweep, uint32_t lanes, const char *tensor, uint64_t tiles)
 {
     size_t index = tensor_named(sweep, tensor);
     uint64_t items = (uint64_t)kernel_program_tensor_at(sweep, index).bytes / 4;
@@ -68,9 +68,9 @@ static void check_sweep(const struct wave_program *sweep, uint32_t lanes, const 
     }
     cr_expect(eq(u64, once, LOOKUPS));
     cr_expect(eq(u64, c.outside, 0));
-    /* keys and values in, and two rows of 256 counters by each tile that has as many tiles before it: 3 + 2 */
-    cr_expect(eq(u64, walk.load_bytes, LOOKUPS * 8 + (3 + 2) * 1024));
-    cr_expect(eq(u64, walk.store_bytes, LOOKUPS * 8 + 4 * 1024));
+    /* keys and values in, and two rows of 256 counters by each tile that has as many tiles before it: of four 3 + 2 */
+    cr_expect(eq(u64, walk.load_bytes, LOOKUPS * 8 + (2 * tiles - 3) * 1024));
+    cr_expect(eq(u64, walk.store_bytes, LOOKUPS * 8 + tiles * 1024));
     free(c.hits);
 }
 
@@ -81,10 +81,50 @@ Test(sort, a_sweep_writes_every_pair_to_a_place_of_its_own)
         struct kernel_plan *plan = walk_plan("tbe", "sort", PLAN, lanes[i]);
         for (size_t pass = 0; pass < 2; pass++) {
             const struct wave_program *sweep = launch_named(plan, "radix sort: one sweep", pass);
-            check_sweep(sweep, lanes[i], "keys out");
-            check_sweep(sweep, lanes[i], "values out");
+            check_sweep(sweep, lanes[i], "keys out", 4);
+            check_sweep(sweep, lanes[i], "values out", 4);
         }
         kernel_plan_destroy(plan);
+    }
+}
+
+/* The same of a recorded launch with tiles of 256 x 11 = 2,816: 8 of them. */
+Test(sort, a_recorded_sweep_of_other_tiles_is_a_permutation_too)
+{
+    for (uint32_t lanes = 32; lanes <= 64; lanes *= 2) {
+        struct kernel_plan *plan = walk_plan("sort", "sweep", "n=21000;key_bytes=4;threads=256;items=11",
+                                             lanes);
+        check_sweep(plan->launches[0].program, lanes, "keys out", 8);
+        check_sweep(plan->launches[0].program, lanes, "values out", 8);
+        kernel_plan_destroy(plan);
+    }
+}
+
+static void count_barriers(void *user, const struct wave_op *op)
+{
+    *(uint32_t *)user += op->kind == WAVE_BARRIER;
+}
+
+/* 23 bits are four passes of six; each has seven barriers, five without values. Every wave meets each. */
+Test(sort, a_single_tile_takes_a_pass_for_six_bits)
+{
+    static const struct {
+        const char *params;
+        uint32_t passes, barriers;
+    } cases[] = {
+        { "n=351;value_bytes=8;bits=23", 4, 7 },
+        { "n=351;value_bytes=0;bits=24", 4, 5 },
+        { "n=1;value_bytes=4;bits=25", 5, 7 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (uint32_t lanes = 32; lanes <= 64; lanes *= 2) {
+            uint32_t barriers = 0;
+            struct kernel_plan *plan = walk_plan("sort", "single_tile", cases[i].params, lanes);
+            walk_program(plan->launches[0].program, lanes, WALK_ALL, count_barriers, &barriers);
+            cr_expect(eq(u32, barriers, 256 / lanes * cases[i].passes * cases[i].barriers), "%s",
+                      cases[i].params);
+            kernel_plan_destroy(plan);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ typedef void (*walk_visit)(void *user, const struct wave_op *op);
 struct walk walk_program(const struct wave_program *program, uint32_t lanes, struct wave_window window,
                          walk_visit visit, void *user);
 
-static const struct wave_window WALK_ALL = { 0, UINT64_MAX };
+static const struct wave_window WALK_ALL = { .trip_limit = UINT64_MAX };
 
 /* A machine of `units` units of `lanes` lanes with 64 GiB and 160 KiB of LDS. */
 struct kernel_machine walk_machine(uint32_t units, uint32_t lanes);

@@ -76,8 +76,8 @@ static unsigned long long size_at(uint64_t draw, uint32_t bits)
 static void check_windows(const struct wave_program *program, uint32_t lanes, const char *params)
 {
     uint64_t cut = program->trips_per_wave / 2;
-    struct walk first = walk_program(program, lanes, (struct wave_window){ 0, cut }, NULL, NULL);
-    struct walk rest = walk_program(program, lanes, (struct wave_window){ cut, UINT64_MAX }, NULL, NULL);
+    struct walk first = walk_program(program, lanes, (struct wave_window){ .trip_limit = cut }, NULL, NULL);
+    struct walk rest = walk_program(program, lanes, (struct wave_window){ .trip_first = cut, .trip_limit = UINT64_MAX }, NULL, NULL);
     cr_expect(zero(int, first.problem[0]), "%s on %u lanes: %s", params, lanes, first.problem);
     cr_expect(zero(int, rest.problem[0]), "%s on %u lanes: %s", params, lanes, rest.problem);
 }

@@ -291,8 +291,8 @@ static void windows_add_up(const char *suite, const char *kernel, const char *pa
               (unsigned long long)program->trips_per_wave);
     struct matrix_sum all = { 0 }, parts = { 0 };
     struct walk whole = walk_program(program, 32, WALK_ALL, add_matrix, &all);
-    struct walk first = walk_program(program, 32, (struct wave_window){ 0, cut }, add_matrix, &parts);
-    struct walk rest = walk_program(program, 32, (struct wave_window){ cut, UINT64_MAX }, add_matrix, &parts);
+    struct walk first = walk_program(program, 32, (struct wave_window){ .trip_limit = cut }, add_matrix, &parts);
+    struct walk rest = walk_program(program, 32, (struct wave_window){ .trip_first = cut, .trip_limit = UINT64_MAX }, add_matrix, &parts);
     cr_expect(zero(int, first.problem[0]), "%s", first.problem);
     cr_expect(zero(int, rest.problem[0]), "%s", rest.problem);
     cr_expect(eq(u64, first.units + rest.units, whole.units), "%s/%s", suite, kernel);
@@ -305,6 +305,32 @@ Test(dense, windows_of_a_gemm_add_up)
 {
     windows_add_up("gemm", "tile", "M=256;N=256;K=1280;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;stages=4",
                    7);
+}
+
+/* 256 x 256 in tiles of 128 are four workgroups; K = 1280 in steps of 64 is 20 trips, of which 9 are left out, four before the last
+ * seven. A trip of a workgroup loads (128 + 128) x 64 values of 2 B; the results, 256 x 256 x 2 B, are all stored. */
+Test(dense, a_gemm_goes_from_its_first_trips_to_its_last)
+{
+    struct kernel_plan *plan = walk_plan("gemm", "tile", "M=256;N=256;K=1280;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;stages=4", 32);
+    const struct wave_program *program = plan->launches[0].program;
+    struct wave_window window = { .trip_limit = UINT64_MAX, .left_out_first = 4, .left_out = 9 };
+    cr_assert(program->can_leave_out_trips);
+    cr_assert(eq(u64, program->trips_per_wave, 20));
+    struct walk some = walk_program(program, 32, window, NULL, NULL);
+    cr_expect(zero(int, some.problem[0]), "%s", some.problem);
+    cr_expect(eq(u64, some.units, 11ull * 4 * program->waves_per_workgroup));
+    cr_expect(eq(u64, some.load_bytes, 11ull * 4 * (128 + 128) * 64 * 2));
+    cr_expect(eq(u64, some.store_bytes, 256ull * 256 * 2));
+    kernel_plan_destroy(plan);
+}
+
+/* 34 tiles on 8 workgroups: some have one more, and their last trips are not the others'. */
+Test(dense, a_gemm_of_uneven_workgroups_leaves_no_trips_out)
+{
+    struct kernel_plan *plan = walk_plan("gemm", "tile", "M=2176;N=256;K=512;dtype=bf16;tile_m=128;tile_n=128;tile_k=64;stages=4;workgroups=8", 32);
+    cr_expect(gt(u64, plan->launches[0].program->trips_per_wave, 0));
+    cr_expect(not(plan->launches[0].program->can_leave_out_trips));
+    kernel_plan_destroy(plan);
 }
 
 Test(dense, windows_of_attention_add_up)

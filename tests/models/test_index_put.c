@@ -33,7 +33,7 @@ Test(index_put, a_wave_updates_one_element)
 {
     struct kernel_plan *plan = plan_of("n=6;outer=2;row=12;dtype=bf16");
     const struct wave_program *program = plan->launches[0].program;
-    const struct wave_window all = { 0, UINT64_MAX };
+    const struct wave_window all = { .trip_limit = UINT64_MAX };
     size_t elements = 0;
     for (uint64_t workgroup = 0; workgroup < program->workgroups; workgroup++) {
         for (uint32_t wave = 0; wave < program->waves_per_workgroup; wave++) {

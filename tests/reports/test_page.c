@@ -1,5 +1,6 @@
 /* How numbers are written: the full one reads back equal, the short one has the digits that were asked for. */
 #include "reports/page.h"
+#include "reports/report.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
@@ -35,4 +36,22 @@ ParameterizedTest(struct rounding *c, page, rounded_numbers)
     char text[64];
     rounded_text(c->value, c->digits, text, sizeof text);
     cr_expect(eq(str, text, c->expect));
+}
+
+/* Down to the function, of namespaces with a name and without one; a name that is all brackets stays. */
+Test(page, kernels_are_called_by_their_function)
+{
+    static const char *const cases[][2] = {
+        { "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 64, 64>(float*)", "CatArrayBatchedCopy" },
+        { "void (anonymous namespace)::indexing_backward_kernel<float, 4>(long*)", "indexing_backward_kernel" },
+        { "void fbgemm_gpu::permute_2D_lengths_kernel<int>(int, int)", "permute_2D_lengths_kernel" },
+        { "volta_sgemm_128x32_tn", "volta_sgemm_128x32_tn" },
+        { "void outer<(anonymous namespace)::inner>(int)", "outer" },
+        { "(replayed)", "(replayed)" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[80];
+        report_short_name(cases[i][0], text, sizeof text);
+        cr_expect(eq(str, text, (char *)cases[i][1]), "%s", cases[i][0]);
+    }
 }

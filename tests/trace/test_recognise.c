@@ -491,6 +491,128 @@ static const struct site_case site_cases[] = {
       "elementwise",
       "fill",
       "n=8192;dtype=int64" },
+    { "a sweep inside a call without indices: 4119 tiles of 384 x 10 pairs of 8 and 4 bytes, the last half "
+      "full",
+      "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int, int>::Policy800, false, "
+      "long, int, int, int>(int*)",
+      "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>",
+      "[[8192,8720]]",
+      "[\"float\"]",
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      { 4119, 1, 1 },
+      { 384, 1, 1 },
+      "sort",
+      "sort",
+      "sweep",
+      "n=15815040;key_bytes=8;value_bytes=4;threads=384;items=10" },
+    { "a narrower workgroup has the tiles of its generation: 256 x 11 of 8-byte keys",
+      "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int, int>::Policy800, false, "
+      "long, int, int, int>(int*)",
+      "torch::autograd::CppNode<SplitLookupFunction_adagrad_Op>",
+      "[[128,48]]",
+      "[\"float\"]",
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      { 2, 1, 1 },
+      { 256, 1, 1 },
+      "sort",
+      "sort",
+      "sweep",
+      "n=4224;key_bytes=8;value_bytes=4;threads=256;items=11" },
+    { "a scan has as many items as the operator's whole numbers that fit 525 tiles of 128 x 15: 984 x 1024",
+      "void cub::DeviceScanKernel<cub::AgentScanPolicy<128, 15, int, (cub::BlockLoadAlgorithm)3, "
+      "(cub::CacheLoadModifier)0, "
+      "cub::MemBoundScaling<128, 15, int> >, int*, int*, cub::ScanTileState<int, true>, cub::Sum, int, "
+      "int>(int*, int*)",
+      "fbgemm::permute_sparse_features",
+      "[[984],[984,1024],[15901872],[]]",
+      "[\"int\",\"int\",\"int\",\"\"]",
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      { 525, 1, 1 },
+      { 128, 1, 1 },
+      "sort",
+      "sort",
+      "chained",
+      "n=1007616;items=15;threads=128;item_bytes=4;out_bytes=4" },
+    { "keys that one workgroup holds, values of 8 bytes without a type",
+      "void "
+      "at_cuda_detail::cub::DeviceRadixSortSingleTileKernel<at_cuda_detail::cub::DeviceRadixSortPolicy<long, "
+      "at::cuda::cub::detail::OpaqueType<8>, int>::Policy800, false, long, "
+      "at::cuda::cub::detail::OpaqueType<8>, int>(long const*)",
+      "aten::_index_put_impl_",
+      "[[16,27,27],[],[16,351],[],[]]",
+      "[\"float\",\"\",\"float\",\"Scalar\",\"Scalar\"]",
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      { 1, 1, 1 },
+      { 256, 1, 1 },
+      "sort",
+      "sort",
+      "single_tile",
+      "n=1152;key_bytes=8;value_bytes=8;bits=24" },
+    { "the states of tiles: 65 x 128 words, whatever the operator's tensors",
+      "void cub::DeviceScanInitKernel<cub::ScanTileState<int, true> >(cub::ScanTileState<int, true>, int)",
+      "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>",
+      "[[8192,8720]]",
+      "[\"float\"]",
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      { 65, 1, 1 },
+      { 128, 1, 1 },
+      "sort",
+      "elementwise",
+      "fill",
+      "n=8320;dtype=int64" },
+    { "features in another order: 979 of 951 x 1024 bags, so some twice",
+      "void fbgemm_gpu::permute_indices_weights_kernel<true, int, float>(int, int, int, int const*)",
+      "fbgemm::permute_sparse_features",
+      "[[979],[951,1024],[951000],[951000]]",
+      "[\"int\",\"int\",\"int\",\"float\"]",
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      { 31328, 1, 1 },
+      { 32, 32, 1 },
+      "embedding",
+      "tbe",
+      "permute",
+      "features=979;batch=1024;n=979000;index_bytes=4;weight_bytes=4" },
+    { "a range check: 122 tables of (999425 - 1) / 122 = 8192 bags of 15.8 indices, 32 lanes each",
+      "void bounds_check_indices_kernel<long>(at::GenericPackedTensorAccessor<long, 1ul, "
+      "at::RestrictPtrTraits, int>)",
+      "fbgemm::bounds_check_indices",
+      "[[122],[15781672],[999425],[],[1],[]]",
+      "[\"long int\",\"long int\",\"long int\",\"Scalar\",\"long int\",\"\"]",
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      NULL,
+      { 124928, 1, 1 },
+      { 32, 8, 1 },
+      "embedding",
+      "bounds_check",
+      "per_thread_atomic",
+      "tables=122;batch=8192;bag=16;block=256;block_x=32;rate=0" },
 };
 
 static const struct trace_operator_args *arguments(struct arena *arena, const char *dims, const char *types,
@@ -540,6 +662,46 @@ Test(recognise, real_kernels_become_programs)
                   got.suite, got.kernel);
         cr_expect(strcmp(got.params, c->params) == 0, "%s:\n%s\nwanted\n%s", c->claim, got.params, c->params);
         cr_expect(got.bytes_read + got.bytes_written > 0, "%s", c->claim);
+    }
+    arena_destroy(arena);
+}
+
+/* What a sort's first kernels handle is in the launches of the sort that follows: (17 - 0.5) tiles of 384 x 10 = 63,360 pairs,
+ * two sweeps of it before the next sort begins. */
+Test(recognise, kernels_ahead_of_a_sort_have_its_size)
+{
+    static const char sweep
+        [] = "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int, int>::Policy800, "
+             "false>()",
+   histogram[] =
+        "void cub::DeviceRadixSortHistogramKernel<cub::DeviceRadixSortPolicy<long, int, int>::Policy800>()";
+    static const struct {
+        const char *name, *params;
+        double bytes_read;
+    } cases[] = {
+        { "void linearize_index_kernel<long>(at)", "bags=8192;n=63360;index_bytes=8", 63360 * 8 + 8192 * 8 },
+        { histogram, "n=63360;key_bytes=8;passes=2", 63360 * 8 },
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < 2; i++) {
+        struct kernel_site site = { .name = cases[i].name,
+                                    .category = TRACE_KERNEL,
+                                    .bytes = -1,
+                                    .grid_share = 1,
+                                    .grid = { 8, 1, 1 },
+                                    .block = { 1024, 1, 1 },
+                                    .after_count = 5 - i };
+        struct site_kernel next[5] = { { histogram, { 864, 1, 1 }, { 128, 1, 1 } },
+                                       { sweep, { 17, 1, 1 }, { 384, 1, 1 } },
+                                       { sweep, { 17, 1, 1 }, { 384, 1, 1 } },
+                                       { histogram, { 864, 1, 1 }, { 128, 1, 1 } },
+                                       { sweep, { 99, 1, 1 }, { 384, 1, 1 } } };
+        memcpy(site.after, next + i, (5 - i) * sizeof next[0]);
+        struct kernel_recognition got;
+        kernel_recognise(&site, arena, &got);
+        cr_expect(eq(int, got.how, GRAPH_RECOGNISED), "%s", cases[i].name);
+        cr_expect(eq(str, got.params, (char *)cases[i].params));
+        cr_expect(eq(dbl, got.bytes_read, cases[i].bytes_read));
     }
     arena_destroy(arena);
 }

@@ -67,12 +67,34 @@ static void wave_share(const struct gemm *gemm, uint32_t wave, uint64_t lines, u
     *end = lines * (wave + 1) / gemm->waves;
 }
 
-/* Load ops that step `trip` takes in a wave. */
-static uint64_t load_ops(const struct gemm *gemm, const struct wave_state *state, uint64_t trip)
+/* ---- the program ----
+ * r[0]: steps whose loads have all been issued lie below it. r[1]: next load op of step r[0]. r[2]: phase within the
+ * current step. r[3]: next store op. r[4]: next part to read, r[5]: next op of it. Steps are numbered as the window has them. */
+enum { PHASE_SETUP, PHASE_FILL, PHASE_STEP, PHASE_LOADS, PHASE_BARRIER, PHASE_EPILOGUE, PHASE_PARTS, PHASE_STORE, PHASE_DRAIN };
+
+struct walk {
+    const struct gemm *gemm;
+    const struct wave_window *window;
+    struct wave_state *state;
+    struct wave_op *op;
+    uint64_t limit; /* steps of this window */
+};
+
+static bool step_of(const struct walk *walk, uint64_t trip, struct gemm_step *step)
 {
+    const struct wave_window *window = walk->window;
+    uint64_t left_out = trip >= window->left_out_first ? window->left_out : 0;
+    return gemm_step_of(walk->gemm, walk->state->workgroup, trip + left_out, step);
+}
+
+/* Load ops that step `trip` takes in a wave. */
+static uint64_t load_ops(const struct walk *walk, uint64_t trip)
+{
+    const struct gemm *gemm = walk->gemm;
+    const struct wave_state *state = walk->state;
     struct gemm_step step;
     uint64_t first, end;
-    if (!gemm_step_of(gemm, state->workgroup, trip, &step)) {
+    if (!step_of(walk, trip, &step)) {
         return 0;
     }
     wave_share(gemm, state->wave, a_lines(gemm, &step).count + b_lines(gemm, &step).count, &first, &end);
@@ -80,12 +102,14 @@ static uint64_t load_ops(const struct gemm *gemm, const struct wave_state *state
 }
 
 /* The part-th op of the loads of a step. */
-static void load_spans(const struct gemm *gemm, const struct wave_state *state, uint64_t trip, uint64_t part,
-                       struct wave_op *op)
+static void load_spans(const struct walk *walk, uint64_t trip, uint64_t part)
 {
+    const struct gemm *gemm = walk->gemm;
+    const struct wave_state *state = walk->state;
+    struct wave_op *op = walk->op;
     struct gemm_step step;
     uint64_t first, end;
-    bool exists = gemm_step_of(gemm, state->workgroup, trip, &step);
+    bool exists = step_of(walk, trip, &step);
     SIM_ASSERT(exists, "loads of step %llu, which does not exist", (unsigned long long)trip);
     struct lines a = a_lines(gemm, &step), b = b_lines(gemm, &step);
     wave_share(gemm, state->wave, a.count + b.count, &first, &end);
@@ -101,25 +125,13 @@ static void load_spans(const struct gemm *gemm, const struct wave_state *state, 
     op->cache = gemm->style == GEMM_REGISTER ? WAVE_CACHE_L1 : WAVE_CACHE_L2;
 }
 
-/* ---- the program ----
- * r[0]: steps whose loads have all been issued lie below it. r[1]: next load op of step r[0]. r[2]: phase within the
- * current step. r[3]: next store op. r[4]: next part to read, r[5]: next op of it. */
-enum { PHASE_SETUP, PHASE_FILL, PHASE_STEP, PHASE_LOADS, PHASE_BARRIER, PHASE_EPILOGUE, PHASE_PARTS, PHASE_STORE, PHASE_DRAIN };
-
-struct walk {
-    const struct gemm *gemm;
-    struct wave_state *state;
-    struct wave_op *op;
-    uint64_t limit; /* steps of this window */
-};
-
 /* Issue one load op of the steps below `target`; false when none is left. */
 static bool issue_load(const struct walk *walk, uint64_t target)
 {
     struct wave_state *state = walk->state;
     for (; state->r[0] < min_u64(target, walk->limit); state->r[0]++, state->r[1] = 0) {
-        if (state->r[1] < load_ops(walk->gemm, state, state->r[0])) {
-            load_spans(walk->gemm, state, state->r[0], state->r[1]++, walk->op);
+        if (state->r[1] < load_ops(walk, state->r[0])) {
+            load_spans(walk, state->r[0], state->r[1]++);
             op_begin(walk->op, WAVE_LOAD, WAVE_NO_WAIT);
             op_work(walk->op, walk->gemm->step_issue, walk->gemm->step_valu, 0);
             op_lanes(walk->op, walk->gemm->lanes);
@@ -134,7 +146,7 @@ static uint8_t loads_after(const struct walk *walk, uint64_t trip)
 {
     uint64_t count = 0;
     for (uint64_t t = trip + 1; t < walk->state->r[0]; t++) {
-        count += load_ops(walk->gemm, walk->state, t);
+        count += load_ops(walk, t);
     }
     return (uint8_t)min_u64(count, WAVE_NO_WAIT - 1);
 }
@@ -259,7 +271,7 @@ static bool walk_phase(const struct walk *walk)
         state->r[2] = PHASE_STEP;
         return false;
     case PHASE_STEP:
-        if (!gemm_step_of(gemm, state->workgroup, state->trip, &step)) {
+        if (!step_of(walk, state->trip, &step)) {
             next_trip(state);
             return false;
         }
@@ -280,7 +292,7 @@ static bool walk_phase(const struct walk *walk)
         state->r[2] = PHASE_EPILOGUE;
         return true;
     case PHASE_EPILOGUE:
-        if (!gemm_step_of(gemm, state->workgroup, state->trip, &step) || !step.last) {
+        if (!step_of(walk, state->trip, &step) || !step.last) {
             next_trip(state);
             return false;
         }
@@ -289,7 +301,7 @@ static bool walk_phase(const struct walk *walk)
         return true;
     default: break;
     }
-    bool exists = gemm_step_of(gemm, state->workgroup, state->trip, &step);
+    bool exists = step_of(walk, state->trip, &step);
     SIM_ASSERT(exists, "store of an item that does not exist");
     if (state->r[2] == PHASE_PARTS) {
         if (part_step(walk, &step)) {
@@ -303,7 +315,7 @@ static bool walk_phase(const struct walk *walk)
         }
         state->r[2] = PHASE_DRAIN;
     }
-    if (state->r[4] != DRAINED && gemm->drain > 0 && gemm_step_of(gemm, state->workgroup, state->trip + 1, &step)) {
+    if (state->r[4] != DRAINED && gemm->drain > 0 && step_of(walk, state->trip + 1, &step)) {
         op_begin(walk->op, WAVE_COMPUTE, WAVE_NO_WAIT);
         op_work(walk->op, 4, 0, 0);
         walk->op->latency_cycles = gemm->drain;
@@ -323,7 +335,7 @@ static void gemm_next(const struct wave_program *program, const struct wave_wind
         state->r[0] = state->trip;
         state->pc = 1;
     }
-    struct walk walk = { gemm, state, op, min_u64(window->trip_limit, gemm->trips) };
+    struct walk walk = { gemm, window, state, op, min_u64(window->trip_limit, gemm->trips - window->left_out) };
     while (state->trip < walk.limit) {
         if (walk_phase(&walk)) {
             return;
@@ -409,6 +421,7 @@ struct wave_program *gemm_program_create(const struct gemm_machine *machine, con
     uint64_t trips = program->work_units_total / gemm->waves / program->workgroups;
     program->trips_per_wave = trips >= 8 ? trips : 0;
     program->longest_wave_trips = gemm_is_uneven(gemm) ? gemm->trips : 0;
+    program->can_leave_out_trips = program->trips_per_wave == gemm->trips;
     double step_flops = 2.0 * tile->m * tile->n * tile->k * p->type.products;
     program->matrix_arithmetic = fmin(1, step_flops / ((double)gemm->step_flops * gemm->waves));
     program->flops = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batch;

@@ -63,7 +63,7 @@ uint64_t kernel_launch_identity(const struct kernel_launch *launch)
     }
     const uint64_t counts[] = { p->workgroups,          p->waves_per_workgroup, p->registers_per_lane,
                                 p->lds_bytes,           p->workgroups_per_unit_max, p->work_units_total,
-                                p->trips_per_wave,      p->trips_period,        p->workgroups_differ,   p->workgroups_period, p->is_divisible, p->part_of,
+                                p->trips_per_wave,      p->can_leave_out_trips, p->trips_period, p->workgroups_differ,   p->workgroups_period, p->is_divisible, p->part_of,
                                 p->longest_wave_trips,  p->longest_wave_workgroup, p->longest_wave_index,
                                 p->initial_cache,       p->predecessor.address, p->predecessor.bytes,
                                 p->predecessor_bytes };

@@ -7,7 +7,8 @@
 /* The order is the order of `reckon kernel --help`. The HAVE_ guards fall when the dense files have landed. */
 static const struct kernel_definition *const lists[] = {
     launch_kernels, latency_kernels, stream_kernels, alu_kernels, gather_kernels, atomic_kernels,
-    bounds_check_kernels, gis_kernels, tbe_kernels, tbe_fused_kernels, scatter_kernels, embedding_kernels, index_kernels,
+    bounds_check_kernels, gis_kernels, tbe_kernels, linearize_kernels, permute_kernels, tbe_fused_kernels, scatter_kernels,
+    embedding_kernels, index_kernels, sort_kernels,
 #ifdef HAVE_DENSE_POINTWISE
     dense_pointwise_kernels,
 #endif

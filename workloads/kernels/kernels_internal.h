@@ -21,7 +21,8 @@ struct kernel_definition {
 /* The lists. Each ends with an entry whose suite is NULL. */
 extern const struct kernel_definition launch_kernels[], latency_kernels[], stream_kernels[], alu_kernels[],
     gather_kernels[], atomic_kernels[], bounds_check_kernels[], gis_kernels[], tbe_kernels[], tbe_fused_kernels[],
-    scatter_kernels[], embedding_kernels[], index_kernels[], memcpy_kernels[], power_kernels[], eigh_kernels[];
+    scatter_kernels[], embedding_kernels[], index_kernels[], sort_kernels[], linearize_kernels[], permute_kernels[],
+    memcpy_kernels[], power_kernels[], eigh_kernels[];
 extern const struct kernel_definition dense_pointwise_kernels[], dense_reduction_kernels[], dense_gemm_kernels[],
     dense_attention_kernels[], dense_jagged_kernels[], dense_sort_kernels[];
 

@@ -8,10 +8,10 @@
  * 4-byte keys (12 for 8-byte ones).
  * Model: digits are evenly spread, so each of a tile's runs is tile / 2^bits long; a lookback is two dependent loads. A
  * digit that all keys share leaves full tiles in order: they skip the ranking, as the library does. */
-#include "workloads/kernels/kernels_internal.h"
+#include "workloads/kernels/sort_internal.h"
 
 #define SWEEP_THREADS 384
-#define DIGITS 256
+#define DIGITS SORT_DIGITS
 #define HISTOGRAM_THREADS 128
 #define HISTOGRAM_ITEMS 16
 
@@ -208,9 +208,11 @@ static void histogram_next(const struct wave_program *program, const struct wave
     }
 }
 
-static void add_histogram(struct kernel_build *build, uint64_t n, uint32_t key_bytes, uint32_t passes,
-                          uint32_t used_passes)
+void kernel_plan_add_histogram(struct kernel_build *build, uint64_t n, uint32_t key_bytes, uint32_t passes, uint32_t used_passes)
 {
+    if (!kernel_build_ok(build)) {
+        return;
+    }
     struct wave_program *program = kernel_program_create("radix sort: histograms", sizeof(struct histogram),
                                                          histogram_next);
     struct histogram *k = program->context;
@@ -268,8 +270,11 @@ static void bin_sum_next(const struct wave_program *program, const struct wave_w
     op_lanes(op, k->lanes);
 }
 
-static void add_bin_sum(struct kernel_build *build, uint32_t passes)
+void kernel_plan_add_bin_sum(struct kernel_build *build, uint32_t passes)
 {
+    if (!kernel_build_ok(build)) {
+        return;
+    }
     struct wave_program *program = kernel_program_create("radix sort: bin sums", sizeof(struct bin_sum), bin_sum_next);
     struct bin_sum *k = program->context;
     k->lanes = build->machine->lanes;
@@ -285,7 +290,7 @@ static void add_bin_sum(struct kernel_build *build, uint32_t passes)
 
 struct sweep {
     uint64_t n, tiles;
-    uint32_t key_bytes, value_bytes, items, tile, digits, lanes;
+    uint32_t key_bytes, value_bytes, threads, items, tile, digits, lanes;
     uint64_t counter, lookback, keys_in, keys_out, values_in, values_out;
 };
 
@@ -323,7 +328,7 @@ static uint64_t sweep_place(const struct sweep *k, uint64_t tile, uint64_t at, u
 static void sweep_store(const struct sweep *k, const struct wave_state *state, uint64_t target, uint32_t item_bytes,
                         struct wave_op *op)
 {
-    uint64_t at = state->trip * SWEEP_THREADS + (uint64_t)state->wave * k->lanes;
+    uint64_t at = state->trip * k->threads + (uint64_t)state->wave * k->lanes;
     uint64_t end = min_u64(at + k->lanes, sweep_tile_items(k, state->workgroup)), neighbours;
     op_begin(op, at < end ? WAVE_STORE : WAVE_COMPUTE, WAVE_NO_WAIT);
     op_lanes(op, at < end ? end - at : 0);
@@ -497,14 +502,18 @@ static uint32_t sweep_items(uint32_t key_bytes, uint32_t value_bytes)
     return key_bytes == 4 && value_bytes <= 4 ? 17 : 12;
 }
 
-static void add_sweeps(struct kernel_build *build, uint64_t n, uint32_t key_bytes, uint32_t value_bytes, uint32_t bits,
-                       double passes)
+void kernel_plan_add_sweeps(struct kernel_build *build, const struct sort_sweep *shape, double passes)
 {
-    uint32_t items = sweep_items(key_bytes, value_bytes);
+    if (!kernel_build_ok(build)) {
+        return;
+    }
+    uint64_t n = shape->n;
+    uint32_t key_bytes = shape->key_bytes, value_bytes = shape->value_bytes;
     struct wave_program *program = kernel_program_create("radix sort: one sweep", sizeof(struct sweep), sweep_next);
     struct sweep *k = program->context;
-    *k = (struct sweep){ .n = n, .key_bytes = key_bytes, .value_bytes = value_bytes, .items = items,
-                         .tile = items * SWEEP_THREADS, .digits = 1u << bits, .lanes = build->machine->lanes };
+    *k = (struct sweep){ .n = n, .key_bytes = key_bytes, .value_bytes = value_bytes, .threads = shape->threads,
+                         .items = shape->items, .tile = shape->items * shape->threads, .digits = 1u << shape->bits,
+                         .lanes = build->machine->lanes };
     k->tiles = ceil_div(n, k->tile);
     double padded = (double)k->tiles * k->tile;
     k->counter = kernel_program_tensor(program, "tile counter", 4);
@@ -516,7 +525,7 @@ static void add_sweeps(struct kernel_build *build, uint64_t n, uint32_t key_byte
     program->registers_per_lane = 80;
     program->lds_bytes = k->tile * (key_bytes > value_bytes ? key_bytes : value_bytes) + 2048;
     program->workgroups = k->tiles;
-    program->waves_per_workgroup = SWEEP_THREADS / k->lanes;
+    program->waves_per_workgroup = shape->threads / k->lanes;
     program->work_units_total = k->tiles * program->waves_per_workgroup;
     program->l2_footprint_bytes = 2.0 * (double)n * (key_bytes + value_bytes);
     program->is_divisible = true;
@@ -535,26 +544,24 @@ void kernel_plan_add_sort(struct kernel_build *build, uint64_t n, uint32_t key_b
     uint32_t passes = (uint32_t)ceil_div(bits, 8), used_passes = (uint32_t)ceil_div(used_bits, 8);
     uint64_t tiles = ceil_div(n, (uint64_t)sweep_items(key_bytes, value_bytes) * SWEEP_THREADS);
     kernel_plan_add_fill(build, 8.0 * DIGITS * passes, 1);           /* bins and counters */
-    add_histogram(build, n, key_bytes, passes, used_passes);
-    add_bin_sum(build, passes);
+    kernel_plan_add_histogram(build, n, key_bytes, passes, used_passes);
+    kernel_plan_add_bin_sum(build, passes);
     kernel_plan_add_fill(build, (double)tiles * DIGITS * 4, passes); /* lookback, per pass */
+    struct sort_sweep sweep = { n, key_bytes, value_bytes, SWEEP_THREADS, sweep_items(key_bytes, value_bytes), 8 };
     if (used_bits >= 8) {
-        add_sweeps(build, n, key_bytes, value_bytes, 8, used_bits / 8);
+        kernel_plan_add_sweeps(build, &sweep, used_bits / 8);
     }
     if (used_bits % 8 > 0) {
-        add_sweeps(build, n, key_bytes, value_bytes, used_bits % 8, 1);
+        sweep.bits = used_bits % 8;
+        kernel_plan_add_sweeps(build, &sweep, 1);
     }
     if (passes > used_passes) {
-        add_sweeps(build, n, key_bytes, value_bytes, 0, passes - used_passes);
+        sweep.bits = 0;
+        kernel_plan_add_sweeps(build, &sweep, passes - used_passes);
     }
 }
 
 /* ---- chained passes ---- */
-
-struct chained_shape {
-    uint32_t threads, items, item_bytes, out_bytes, registers;
-    uint32_t striped; /* 1: loads in order through shared memory; 0: a thread's items are neighbours */
-};
 
 static const struct {
     const char *name;
@@ -653,13 +660,13 @@ static void chained_next(const struct wave_program *program, const struct wave_w
     }
 }
 
-void kernel_plan_add_chained(struct kernel_build *build, enum kernel_chained_pass pass, uint64_t n, uint64_t written)
+void kernel_plan_add_chained_pass(struct kernel_build *build, const char *name, const struct chained_shape *shape, uint64_t n,
+                                  uint64_t written)
 {
     if (!kernel_build_ok(build)) {
         return;
     }
-    const struct chained_shape *shape = &chained_passes[pass].shape;
-    struct wave_program *program = kernel_program_create(chained_passes[pass].name, sizeof(struct chained), chained_next);
+    struct wave_program *program = kernel_program_create(name, sizeof(struct chained), chained_next);
     struct chained *k = program->context;
     *k = (struct chained){ .shape = *shape, .n = n, .written = written, .lanes = build->machine->lanes,
                            .tile = shape->items * shape->threads };
@@ -675,7 +682,13 @@ void kernel_plan_add_chained(struct kernel_build *build, enum kernel_chained_pas
     program->l2_footprint_bytes = (double)n * shape->item_bytes + (double)written * shape->out_bytes;
     program->is_divisible = true;
     kernel_require_lds(build, program->lds_bytes);
-    kernel_plan_add_fill(build, (double)k->tiles * 16, 1); /* tile status */
     kernel_program_plain(program);
     kernel_plan_add(build, program, 1);
+}
+
+void kernel_plan_add_chained(struct kernel_build *build, enum kernel_chained_pass pass, uint64_t n, uint64_t written)
+{
+    const struct chained_shape *shape = &chained_passes[pass].shape;
+    kernel_plan_add_fill(build, (double)ceil_div(n, (uint64_t)shape->items * shape->threads) * 16, 1); /* tile status */
+    kernel_plan_add_chained_pass(build, chained_passes[pass].name, shape, n, written);
 }

@@ -8,8 +8,8 @@
 
 /* Sparse before pointwise: an index kernel is often an elementwise_kernel instance. */
 static const struct recogniser_rule *const families[] = {
-    recogniser_table_rules,  recogniser_gemm_rules,      recogniser_attention_rules, recogniser_norm_rules,
-    recogniser_sparse_rules, recogniser_pointwise_rules, recogniser_memory_rules,
+    recogniser_table_rules, recogniser_gemm_rules,   recogniser_attention_rules, recogniser_norm_rules,
+    recogniser_sort_rules,  recogniser_sparse_rules, recogniser_pointwise_rules, recogniser_memory_rules,
 };
 
 /* ---- writing the result ---------------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ struct recogniser_rule {
 
 /* Closed by a rule whose kernel is NULL. */
 extern const struct recogniser_rule recogniser_table_rules[], recogniser_gemm_rules[], recogniser_attention_rules[],
-    recogniser_norm_rules[], recogniser_sparse_rules[], recogniser_pointwise_rules[],
+    recogniser_norm_rules[], recogniser_sort_rules[], recogniser_sparse_rules[], recogniser_pointwise_rules[],
     recogniser_memory_rules[];
 
 /* ---- writing the result ---- */

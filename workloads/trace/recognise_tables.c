@@ -122,6 +122,58 @@ static bool bytes_of_runs(struct recogniser *r)
     return false;
 }
 
+/* fbgemm::permute_2D_sparse_data, permute_sparse_features(order [features], lengths [features in, batch], indices [n], weights) */
+static bool build_permute(struct recogniser *r)
+{
+    const struct trace_tensor *order = tensor_at(r, 0), *lengths = tensor_at(r, 1),
+                              *indices = tensor_at(r, 2);
+    if (order == NULL || lengths == NULL || indices == NULL || lengths->dim_count != 2 ||
+        tensor_elements(order) < 1 || tensor_elements(lengths) < 1 ||
+        (indices->element_bytes != 4 && indices->element_bytes != 8)) {
+        return false;
+    }
+    const struct trace_tensor *weights = tensor_at(r, 3);
+    double features = tensor_elements(order), batch = (double)lengths->dims[1];
+    double n = floor(tensor_elements(indices) * features /
+                     (double)lengths->dims[0]); /* some features twice, or left out */
+    double weight_bytes = weights != NULL && tensor_elements(weights) > 0 ? weights->element_bytes : 0;
+    recognised_as(r, "tbe", "permute");
+    param_number(r, "features", features);
+    param_number(r, "batch", batch);
+    param_number(r, "n", n);
+    param_number(r, "index_bytes", indices->element_bytes);
+    param_number(r, "weight_bytes", weight_bytes);
+    result_bytes(r, n * (indices->element_bytes + weight_bytes) + 8 * features * batch,
+                 n * (indices->element_bytes + weight_bytes), 0);
+    result_dtype(r, indices->dtype);
+    r->out->assumption = "bags of permuted features all of their mean length";
+    return true;
+}
+
+/* fbgemm::bounds_check_indices(rows [tables], indices [n], offsets [tables x batch + 1], ..): nothing out of bounds. */
+static bool build_bounds_check(struct recogniser *r)
+{
+    const struct trace_tensor *rows = tensor_at(r, 0), *indices = tensor_at(r, 1), *offsets = tensor_at(r, 2);
+    double lanes = (double)r->site->block[0], threads = lanes * (double)r->site->block[1];
+    if (rows == NULL || indices == NULL || offsets == NULL || tensor_elements(rows) < 1 ||
+        tensor_elements(offsets) < 2 || threads < 32 || threads > 1024) {
+        return false;
+    }
+    double tables = tensor_elements(rows), bags = fmax(1, floor((tensor_elements(offsets) - 1) / tables));
+    double n = tensor_elements(indices), bytes = n * indices->element_bytes;
+    recognised_as(r, "bounds_check", "per_thread_atomic");
+    param_number(r, "tables", tables);
+    param_number(r, "batch", bags);
+    param_number(r, "bag", fmax(1, floor(n / (tables * bags) + 0.5)));
+    param_number(r, "block", threads);
+    param_number(r, "block_x", lanes);
+    param_number(r, "rate", 0);
+    result_bytes(r, bytes + 8 * tables * bags, 0, 0);
+    result_dtype(r, indices->dtype);
+    r->out->assumption = "no index out of bounds; bags all of their mean length, at least one index";
+    return true;
+}
+
 /* Searches in the runs' lengths, and the like. */
 static bool bytes_of_grid(struct recogniser *r)
 {
@@ -142,6 +194,9 @@ const struct recogniser_rule recogniser_table_rules[] = {
     { "embedding_backward_codegen", NULL, "embedding", NULL },
     { "per_row", "Lookup", "embedding", bytes_of_runs },
     { "split_embedding", "Lookup", "embedding", bytes_of_grid },
+    { "permute_2D_data_kernel", "permute_", "embedding", build_permute },
+    { "permute_indices_weights_kernel", "permute_", "embedding", build_permute },
+    { "bounds_check_indices_kernel", "bounds_check", "embedding", build_bounds_check },
     { "permute_2D_lengths_kernel", NULL, "embedding", bytes_of_grid }, /* its operator also holds the indices */
     { "embedding_codegen", NULL, "embedding", NULL },
     { NULL, NULL, NULL, NULL },

@@ -84,6 +84,23 @@ static double grid_share(const struct host_step *step, uint32_t device)
     return own / all;
 }
 
+/* The kernels launched next under the same operator call. */
+static void find_after(const struct host_step *step, uint32_t device, struct kernel_site *site)
+{
+    uint32_t parent = step->items[step->device[device].launch].parent;
+    for (uint32_t i = device + 1;
+         parent != TRACE_NONE && i < step->device_count && site->after_count < SITE_AFTER_MAX &&
+         step->items[step->device[i].launch].parent == parent;
+         i++) {
+        const struct trace_event *event = step->device[i].event;
+        const struct trace_device_args *args = event->args;
+        struct site_kernel *after = &site->after[site->after_count++];
+        after->name = event->name;
+        dims_parse(args->grid, after->grid, 3);
+        dims_parse(args->block, after->block, 3);
+    }
+}
+
 static void remember_assumption(struct rank_builder *b, const char *text)
 {
     for (size_t i = 0; i < b->assumption_count; i++) {
@@ -131,6 +148,9 @@ static void recognise(struct rank_builder *b, uint32_t device, struct graph_node
         const struct trace_device_args *before_args = before->args;
         site.before_name = before->name;
         dims_parse(before_args->grid, site.before_grid, 3);
+    }
+    if (site.operator_count > 0) {
+        find_after(step, device, &site);
     }
     struct kernel_recognition r;
     kernel_recognise(&site, b->scratch, &r);

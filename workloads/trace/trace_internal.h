@@ -323,6 +323,13 @@ struct site_operator {
     const struct trace_operator_args *args;
 };
 
+/* A kernel launched behind another one. */
+struct site_kernel {
+    const char *name;
+    uint64_t grid[3], block[3]; /* 0: unknown */
+};
+#define SITE_AFTER_MAX 16
+
 struct kernel_site {
     const char *name;
     enum trace_category category;
@@ -333,6 +340,8 @@ struct kernel_site {
     size_t operator_count;
     const char *before_name; /* kernel launched before it under the same operator call; NULL none */
     uint64_t before_grid[3];
+    struct site_kernel after[SITE_AFTER_MAX]; /* those launched next under the same operator call */
+    size_t after_count;
     double grid_share; /* its part of the workgroups of all kernels of this operator call with its name */
     double
         dense_parameters; /* elements of all dense parameters that got a gradient in this step; 0 unknown */
