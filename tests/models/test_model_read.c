@@ -83,6 +83,22 @@ Test(model_read, what_is_wrong_is_said_in_one_line)
                          ", \"sequence\": 8, \"input\": \"sequence\""), "fused layers run in bf16");
 }
 
+/* Layers whose input is not there, and tables that nobody takes. */
+Test(model_read, a_dangling_graph_is_refused)
+{
+    const char *sequence = ", \"sequence\": 8, \"input\": \"sequence\"";
+    expect_refused(MODEL(TABLES, TOP, ""), "layer mlp: nothing comes in");
+    expect_refused(MODEL(TABLES, BOTTOM ", {\"kind\": \"transformer\"}", ""), "attends to positions");
+    expect_refused(MODEL(TABLES, BOTTOM ", " TOP, ""), "no layer takes what the tables give");
+    char text[1024];
+    snprintf(text, sizeof text, "%s%s}", "{\"schema\": \"reckon.model/1\", \"name\": \"m\", \"batch\": 64, \"tables\": [{\"rows\": 9, "
+             "\"dim\": 16}], \"layers\": [{\"kind\": \"dot\"}]", sequence);
+    expect_refused(text, "meets pooled tables");
+    snprintf(text, sizeof text, "%s%s}", "{\"schema\": \"reckon.model/1\", \"name\": \"m\", \"batch\": 64, \"tables\": [{\"rows\": 9, "
+             "\"dim\": 16}], \"layers\": [{\"kind\": \"mlp\", \"input\": 4, \"widths\": [16]}]", sequence);
+    expect_refused(text, "leave the sequence unused");
+}
+
 /* Each example beside the header is read, builds and knows its memory, at one GPU count more than its own too. */
 Test(model_read, every_example_builds)
 {
@@ -139,6 +155,35 @@ Test(model_import, rows_and_widths_of_a_dlrm)
     double bytes = tables_of(graph), once = 204184588.0 * 260;
     cr_expect(bytes > once && bytes < once * 1.001, "%.0f bytes of tables, %.0f without copies", bytes, once);
     graph_destroy(graph);
+}
+
+static void expect_not_imported(const char *name, const char *text, const char *says)
+{
+    char path[64];
+    struct model *model = NULL;
+    struct sim_error error = { 0 };
+    snprintf(path, sizeof path, "/tmp/reckon_import_%d_%s", (int)getpid(), name);
+    FILE *file = fopen(path, "w");
+    cr_assert(file != NULL);
+    fputs(text, file);
+    fclose(file);
+    cr_expect(model_is_file(path), "%s is taken for a trace", name);
+    cr_expect_eq(model_read(path, &model, &error), SIM_BAD_FILE);
+    cr_expect(strstr(error.text, says) != NULL, "'%s' does not say '%s'", error.text, says);
+    unlink(path);
+}
+
+/* One operator, and a file that says how a run is driven: no step, and no trace either. */
+Test(model_import, what_holds_no_step_says_so)
+{
+    expect_not_imported("lookup.json", "{\"SplitTableBatchedEmbeddingBagsCodegen\": {\"config\": [{\"build\": [{\"args\": ["
+                        "{\"name\": \"num_tables\", \"value\": 3}, {\"value\": 700, \"name\": \"rows\"}, {\"name\": \"dim\", \"value\": 64}]}],"
+                        "\"input\": [{\"args\": [{\"name\": \"batch_size\", \"value\": 512}, {\"name\": \"pooling_factor\", \"value\": 9}]}]}]}}",
+                        "B=512 T=3 L=9 D=64 rows=700");
+    expect_not_imported("grid.json", "{\"SplitTableBatchedEmbeddingBagsCodegen\": {\"args\": [{\"name\": \"rows\", \"value\": [1, 2]}]}}",
+                        "without one number each");
+    expect_not_imported("run.gin", "batch_size = 16\n", "not a configuration that can be imported");
+    expect_not_imported("run.yaml", "data:\n  path: x\n", "model.schema.json");
 }
 
 /* 40 tables of 200,000 x 256: 8.2 GB and their state over two GPUs, alike, so that one is played. */

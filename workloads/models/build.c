@@ -375,6 +375,46 @@ static void note_plan(struct graph *graph, const struct model *model)
     free(tables);
 }
 
+/* What a layer finds in front of it. */
+enum layer_input { INPUT_NONE, INPUT_EXAMPLES, INPUT_POSITIONS };
+
+/* What is wrong with the place of a layer behind `before`, or NULL; `before` becomes what the layer leaves. */
+static const char *misplaced(const struct model *model, const struct model_layer *layer, enum layer_input *before)
+{
+    bool attends = layer->kind == LAYER_TRANSFORMER || layer->kind == LAYER_HSTU || layer->kind == LAYER_GDPA;
+    enum layer_input input = layer->input > 0 ? INPUT_EXAMPLES : *before;
+    if (layer->input > 0 && model->sequence_input) {
+        return "'input' is of dense features beside pooled tables: here it would leave the sequence unused";
+    }
+    if (input == INPUT_NONE) {
+        return "nothing comes in: an mlp with 'input' or \"input\": \"sequence\" goes first";
+    }
+    if (attends && input != INPUT_POSITIONS) {
+        return "attends to positions, and examples come in: \"input\": \"sequence\" is needed";
+    }
+    if (layer_takes_pooled(layer) && model->sequence_input) {
+        return "meets pooled tables, of which a model with \"input\": \"sequence\" has none";
+    }
+    *before = layer_takes_pooled(layer) || layer->per_example ? INPUT_EXAMPLES : input;
+    return NULL;
+}
+
+/* Every layer has its input, and somebody takes what the tables give. */
+static enum sim_status check_layers(const struct model *model, struct sim_error *error)
+{
+    enum layer_input before = model->sequence_input ? INPUT_POSITIONS : INPUT_NONE;
+    bool taken = model->sequence_input;
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const char *wrong = misplaced(model, &model->layers[i], &before);
+        if (wrong != NULL) {
+            return sim_fail(error, SIM_BAD_FILE, "%s: layer %s: %s", model->path, model->layers[i].name, wrong);
+        }
+        taken = taken || layer_takes_pooled(&model->layers[i]);
+    }
+    return taken ? SIM_OK : sim_fail(error, SIM_BAD_FILE, "%s: no layer takes what the tables give: one of dot, dcn, fm does",
+                                     model->path);
+}
+
 static enum sim_status check_model(const struct model *model, struct sim_error *error)
 {
     for (uint32_t t = 1; t < model->table_count && model->sequence_input; t++) {
@@ -414,7 +454,7 @@ static enum sim_status check_model(const struct model *model, struct sim_error *
         return sim_fail(error, SIM_BAD_ARGUMENT, "%s: %u GPUs and %u tables, one operator a table: use --set lookup=fused",
                         model->path, model->gpus, model->table_count);
     }
-    return SIM_OK;
+    return check_layers(model, error);
 }
 
 static enum sim_status build_graph(const struct model *model, struct graph **out, struct sim_error *error);

@@ -117,10 +117,6 @@ double layer_register(struct build *build, uint32_t index, double columns)
     if (layer->kind == LAYER_MLP) {
         return register_mlp(build, layer, to, columns);
     }
-    if (columns <= 0) {
-        does_not_fit(build, layer, "nothing comes in: an mlp with 'input' or \"input\": \"sequence\" goes first");
-        return 0;
-    }
     switch (layer->kind) {
     case LAYER_DOT:
     case LAYER_DCN:

@@ -1,6 +1,8 @@
 /* Public configurations read as model descriptions: DLRM v2 as its benchmark writes it (JSON or YAML: rows and ids a feature,
- * widths), and TorchRec's train-pipeline benchmarks (YAML: counts of features, one dim, tables beside them).
+ * widths), and TorchRec's train-pipeline benchmarks (YAML: counts of features, one dim, tables beside them). PARAM's benchmark
+ * of a lookup is one operator, not a step: it is refused with the kernel that it is.
  * Keys are found at any depth; what a file does not say is taken as its program's default and noted as assumed. */
+#include "sim/core/json.h"
 #include "workloads/models/model_internal.h"
 #include <ctype.h>
 #include <errno.h>
@@ -209,6 +211,52 @@ static char *whole_file(const char *path)
     return text;
 }
 
+/* ---- what is known and not a step ------------------------------------------------------------------------------- */
+
+#define PARAM_LOOKUP "SplitTableBatchedEmbeddingBagsCodegen"
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t length = strlen(path), count = strlen(ending);
+    return length > count && strcmp(path + length - count, ending) == 0;
+}
+
+/* The number of the argument called `name` of PARAM's list of {name, type, value}, in any order and depth; `fallback` without. */
+static double param_number(const struct json *value, const char *name, double fallback)
+{
+    const struct json *called = json_kind_of(value) == JSON_OBJECT ? json_get(value, "name") : NULL;
+    const struct json *given = called != NULL ? json_get(value, "value") : NULL;
+    if (given != NULL && json_kind_of(called) == JSON_STRING && strcmp(json_string(called), name) == 0) {
+        return json_kind_of(given) == JSON_NUMBER ? json_number(given) : fallback;
+    }
+    for (size_t i = 0; i < json_count(value); i++) {
+        double found = param_number(json_at(value, i), name, NAN);
+        if (isfinite(found)) {
+            return found;
+        }
+    }
+    return fallback;
+}
+
+static enum sim_status refuse_param_lookup(const char *text, const char *path, struct sim_error *error)
+{
+    struct json *root = NULL;
+    enum sim_status status = json_read_text(text, path, &root, error);
+    if (status != SIM_OK) {
+        return status;
+    }
+    double batch = param_number(root, "batch_size", NAN), ids = param_number(root, "pooling_factor", NAN);
+    double rows = param_number(root, "rows", NAN), dim = param_number(root, "dim", NAN), tables = param_number(root, "num_tables", 1);
+    json_destroy(root);
+    if (!isfinite(batch) || !isfinite(ids) || !isfinite(rows) || !isfinite(dim)) {
+        return sim_fail(error, SIM_BAD_FILE, "%s: a PARAM benchmark of one lookup, not a step, and without one number each of rows, "
+                        "dim, batch_size and pooling_factor", path);
+    }
+    return sim_fail(error, SIM_BAD_FILE, "%s: a PARAM benchmark of one lookup, not a step: reckon kernel tbe/forward (or "
+                    "tbe/backward) B=%.0f T=%.0f L=%g D=%.0f rows=%.0f%s", path, batch, tables, ids, dim, rows,
+                    strstr(text, "\"fp16\"") != NULL ? " prec=fp16" : "");
+}
+
 static const struct {
     const char *mark;
     bool (*import)(const char *text, struct description *d);
@@ -216,11 +264,11 @@ static const struct {
 
 bool model_can_import(const char *path)
 {
-    size_t length = strlen(path);
-    bool named = (length > 5 && strcmp(path + length - 5, ".json") == 0) || (length > 4 && strcmp(path + length - 4, ".yml") == 0) ||
-                 (length > 5 && strcmp(path + length - 5, ".yaml") == 0);
-    char *text = named ? whole_file(path) : NULL;
-    bool known = false;
+    if (ends_in(path, ".yml") || ends_in(path, ".yaml") || ends_in(path, ".gin")) { /* no trace is: what is not known is refused */
+        return true;
+    }
+    char *text = ends_in(path, ".json") ? whole_file(path) : NULL;
+    bool known = text != NULL && behind_key(text, PARAM_LOOKUP) != NULL;
     for (size_t i = 0; text != NULL && i < sizeof kinds / sizeof kinds[0]; i++) {
         known = known || behind_key(text, kinds[i].mark) != NULL;
     }
@@ -234,6 +282,11 @@ enum sim_status model_import(const char *path, char **out, struct sim_error *err
     *out = NULL;
     if (text == NULL) {
         return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
+    }
+    if (behind_key(text, PARAM_LOOKUP) != NULL) {
+        enum sim_status status = refuse_param_lookup(text, path, error);
+        free(text);
+        return status;
     }
     struct description d = { calloc(1, DESCRIPTION_BYTES), 0 };
     SIM_ASSERT(d.text != NULL, "no memory for a description");
@@ -254,7 +307,8 @@ enum sim_status model_import(const char *path, char **out, struct sim_error *err
         free(d.text);
         return sim_fail(error, SIM_BAD_FILE,
                         "%s: not a configuration that can be imported: rows and widths of a DLRM (num_embeddings_per_feature, "
-                        "dense_arch_layer_sizes, over_arch_layer_sizes, embedding_dim), or features of a TorchRec benchmark",
+                        "dense_arch_layer_sizes, over_arch_layer_sizes, embedding_dim), or features of a TorchRec benchmark; "
+                        "another step is described in docs/schemas/model.schema.json",
                         path);
     }
     *out = d.text;
