@@ -15,7 +15,8 @@
  * within the box is the next point, and the box shrinks when the minimum lies inside or keeps little of what it promised. */
 
 #define ROUNDS_DEFAULT 30
-#define SCREEN 0.25 /* of the range, each way, all values of a group at once: rows that stay the same heed none of them */
+#define SCREEN 0.25 /* of the range, each way, all values of a group at once: rows that hardly change heed none of them */
+#define HEED 0.0015 /* change of a row's error that counts: half of the least scatter */
 #define SHARE_EDGE 0.01    /* of the range: a start on a bound is moved this far inside */
 #define RADIUS_START 0.3   /* of the range: half the box's side */
 #define RADIUS_AGAIN 0.2   /* after a value was put back */
@@ -30,10 +31,11 @@
 #define INNER 0.6          /* of the radius: points lie at least so far from the centre, where slopes show */
 #define RIDGE 0.3          /* against about one a point: what keeps slopes that few points tell apart from running off */
 #define PRIOR 0.01         /* moving a value through its whole range costs as much as one row off by this */
-#define TUKEY 4.685        /* 95% efficient where residuals are normal */
+#define HUBER 1.345        /* 95% efficient where residuals are normal, */
+#define TUKEY 4.685        /* and so is this */
 #define SCATTER_MIN 0.003  /* rows closer than this are all equally good: measurements repeat no better */
 #define SETTLED 0.03       /* of the range: a value that would move no further, or by no more than its error, has converged */
-#define UNIDENTIFIED 0.5   /* of the range: a direction known no better is not known */
+#define UNIDENTIFIED 0.145 /* of the range, whose own standard deviation is 0.29: rows that do not halve it tell nothing */
 #define REFUSALS_MAX 4     /* rounds in a row at the narrowest box that found nothing better though values would move */
 #define REWEIGHTINGS 20
 #define SWEEPS 2000        /* of coordinate descent over the linear model: cheap */
@@ -49,6 +51,7 @@ struct solver {
     size_t active[FIT_VALUES_MAX], active_count; /* the values still free; the others stay at their start */
     double centre[FIT_VALUES_MAX], centre_rows[FIT_ROWS_MAX]; /* shares of the best point, by value; its residuals */
     double radius;
+    bool has_settled; /* with all rows: outliers may be left out */
     double weight[FIT_ROWS_MAX];
     double at_centre[FIT_ROWS_MAX], slope[FIT_ROWS_MAX][FIT_VALUES_MAX]; /* linear model about the centre, by active value */
     double doubt[FIT_ROWS_MAX][FIT_VALUES_MAX];                          /* variance of those slopes */
@@ -180,11 +183,11 @@ static uint32_t group_of(const struct fit_problem *problem, size_t value)
 
 static bool same_answer(const struct solver *solver, const struct trial *trial, size_t r)
 {
-    return memcmp(&trial->residuals[r], &solver->centre_rows[r], sizeof(double)) == 0;
+    return fabs(trial->residuals[r] - solver->centre_rows[r]) < HEED * (1 + solver->centre_rows[r]);
 }
 
-/* Move the values of each set, all of a set at once, up and then down: a row that stays the same to the bit heeds none of them, and
- * is asked no more. Values of one set have the same number set_of[i] below `sets`. */
+/* Move the values of each set, all of a set at once, up and then down: a row that hardly changes heeds none of them, and is asked
+ * no more. Values of one set have the same number set_of[i] below `sets`. */
 static enum sim_status screen(struct solver *solver, const size_t *set_of, size_t sets)
 {
     const struct fit_problem *problem = solver->problem;
@@ -304,7 +307,8 @@ static enum sim_status fill_box(struct solver *solver)
             there += in_box(solver, &solver->trials[t], r);
         }
         size_t needed = slopes > 0 ? (size_t)(POINTS_PER_SLOPE * (double)slopes) + POINTS_SPARE : 0;
-        size_t fresh = slopes > 0 ? slopes / 3 + 2 : 0; /* each round brings some, so that a box that stays becomes better known */
+        /* each round brings some, so that a box that stays becomes better known */
+        size_t fresh = slopes > 0 ? (there < 2 * needed ? slopes / 4 + 2 : 1) : 0;
         want[r] = needed > there + fresh ? needed - there : fresh;
         most = want[r] > most ? want[r] : most;
     }
@@ -387,11 +391,14 @@ static double scatter_of(const double *residuals, size_t rows, size_t values)
     return fmax(median / 0.6745 * freedom, SCATTER_MIN);
 }
 
+/* Far from the best point a row may be off for its values' sake: every row pulls, by Huber's weights. Outliers are left out, by
+ * Tukey's, once the values have settled. */
 static void reweight(struct solver *solver, const double *residuals, double scatter)
 {
     for (size_t r = 0; r < solver->problem->row_count; r++) {
-        double u = residuals[r] / (TUKEY * scatter);
-        solver->weight[r] = trust_of(solver->problem, r) * (fabs(u) < 1 ? (1 - u * u) * (1 - u * u) : 0);
+        double off = fabs(residuals[r]) / scatter, u = off / TUKEY;
+        double outer = off > HUBER ? HUBER / off : 1, inner = u < 1 ? (1 - u * u) * (1 - u * u) : 0;
+        solver->weight[r] = trust_of(solver->problem, r) * (solver->has_settled ? inner : outer);
     }
 }
 
@@ -488,7 +495,7 @@ static void covariance_of(const struct solver *solver, double scatter, double pr
 }
 
 /* Whether no value would move, by the linear model, further than it is known or than matters. */
-static bool has_settled(const struct solver *solver, const double *to)
+static bool stays(const struct solver *solver, const double *to)
 {
     double rows[FIT_ROWS_MAX];
     gsl_matrix *covariance = gsl_matrix_alloc(solver->active_count, solver->active_count);
@@ -523,7 +530,7 @@ static enum sim_status converge(struct solver *solver)
         }
         minimise(solver, to);
         bool curved = misfit < CURVED * misfit_wider && solver->radius > RADIUS_LEAST;
-        bool narrow = solver->radius <= RADIUS_END && !curved, settled = narrow && has_settled(solver, to);
+        bool narrow = solver->radius <= RADIUS_END && !curved, settled = narrow && stays(solver, to);
         status = rows_at(solver, to, rows);
         if (status != SIM_OK) {
             return status;
@@ -541,8 +548,12 @@ static enum sim_status converge(struct solver *solver)
             memcpy(solver->centre_rows, rows, sizeof rows);
         }
         refusals = better ? 0 : refusals + 1;
-        if (settled) {
+        if (settled && solver->has_settled) {
             return SIM_OK;
+        }
+        if (settled || (narrow && refusals > REFUSALS_MAX && !solver->has_settled)) {
+            solver->has_settled = true;
+            refusals = 0;
         }
         if (narrow && refusals > REFUSALS_MAX) {
             return not_converged(solver, "no step helps, though the errors follow the free values,");
