@@ -2,8 +2,8 @@
  * widths), and TorchRec's train-pipeline benchmarks (YAML: counts of features, one dim, tables beside them). PARAM's benchmark
  * of a lookup is one operator, not a step: it is refused with the kernel that it is.
  * Keys are found at any depth; what a file does not say is taken as its program's default and noted as assumed. */
-#include "sim/core/json.h"
 #include "sim/core/data_path.h"
+#include "sim/core/json.h"
 #include "workloads/models/model_internal.h"
 #include <ctype.h>
 #include <errno.h>
