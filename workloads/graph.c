@@ -1,4 +1,5 @@
 #include "workloads/graph.h"
+#include "sim/core/printable.h"
 #include "workloads/arena.h"
 #include <math.h>
 #include <stdarg.h>
@@ -63,7 +64,17 @@ void graph_note(struct graph *graph, const char *format, ...)
 
 const char *graph_intern(struct graph *graph, const char *text)
 {
-    return text == NULL ? NULL : arena_intern(graph->arena, text, strlen(text));
+    if (text == NULL) {
+        return NULL;
+    }
+    size_t length = strlen(text);
+    if (!text_is_printable(text)) {
+        char *printable = arena_alloc(graph->arena, length + 1);
+        memcpy(printable, text, length + 1);
+        text_make_printable(printable);
+        text = printable;
+    }
+    return arena_intern(graph->arena, text, length);
 }
 
 struct graph_collective *graph_add_collective(struct graph *graph)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *data_path_root(void)
@@ -108,4 +109,10 @@ enum sim_status data_path_find(const char *folder, const char *kind, const char 
     }
     data_names_finish(&known);
     return status;
+}
+
+bool data_path_is_pipe(const char *path)
+{
+    struct stat state;
+    return stat(path, &state) == 0 && S_ISFIFO(state.st_mode);
 }

@@ -3,6 +3,7 @@
 #ifndef SIM_CORE_DATA_PATH_H
 #define SIM_CORE_DATA_PATH_H
 #include "sim/core/status.h"
+#include <stdbool.h>
 #include <stddef.h>
 
 #define DATA_PATH_CAPACITY 4096
@@ -21,6 +22,9 @@ enum sim_status data_path_find(const char *folder, const char *kind, const char 
 /* All names of a folder. SIM_BAD_FILE when the folder cannot be read. */
 enum sim_status data_path_list(const char *folder, struct data_names *names, struct sim_error *error);
 void data_names_finish(struct data_names *names); /* zeroed memory is allowed */
+
+/* A named pipe: opening one waits for a writer, and what is looked into first cannot be read again. */
+bool data_path_is_pipe(const char *path);
 
 /* The data folder itself, for messages. */
 const char *data_path_root(void);

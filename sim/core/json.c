@@ -2,6 +2,7 @@
  * cJSON does not keep. A second walk over the text, in step with cJSON's tree, finds the lines and refuses what cJSON
  * lets pass: repeated keys, numbers like 01 or 1e400, control characters, bad UTF-8, an embedded \u0000. */
 #include "sim/core/json.h"
+#include "sim/core/printable.h"
 #include <cjson/cJSON.h>
 #include <ctype.h>
 #include <errno.h>
@@ -106,27 +107,6 @@ static enum sim_status skip_space(struct scanner *scanner)
         }
     }
     return SIM_OK;
-}
-
-/* Length of the UTF-8 sequence at `s`, 0 when it is not valid (overlong, surrogate, beyond U+10FFFF). */
-static size_t utf8_length(const unsigned char *s)
-{
-    if (s[0] < 0x80) {
-        return 1;
-    }
-    size_t length = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4) {
-        return 0;
-    }
-    for (size_t i = 1; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-    bool surrogate = s[0] == 0xed && s[1] > 0x9f;
-    bool beyond = s[0] == 0xf4 && s[1] > 0x8f;
-    return overlong || surrogate || beyond ? 0 : length;
 }
 
 /* cJSON has checked quotes and escapes. */
@@ -461,6 +441,7 @@ static struct json *new_string(const char *value)
 {
     struct json *string = json_new(JSON_STRING);
     string->string = json_copy_text(value);
+    text_make_utf8(string->string);
     return string;
 }
 
@@ -477,6 +458,7 @@ void json_set(struct json *object, const char *key, struct json *child)
     SIM_ASSERT(object->kind == JSON_OBJECT, "key %s set in %s", key, json_kind_text(object->kind));
     SIM_ASSERT(child->key == NULL, "%s already has a parent, as %s", key, child->key);
     child->key = json_copy_text(key);
+    text_make_utf8(child->key);
     size_t i = find_key(object, key);
     if (i < object->count) {
         json_destroy(object->child[i]);

@@ -1,4 +1,5 @@
 #include "sim/core/status.h"
+#include "sim/core/printable.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,11 +42,7 @@ enum sim_status sim_fail(struct sim_error *error, enum sim_status status, const 
     } else if ((size_t)length >= sizeof text) {
         memcpy(text + sizeof text - 4, "...", 4);
     }
-    for (char *c = text; *c != '\0'; c++) {
-        if (*c == '\n' || *c == '\r') {
-            *c = ' ';
-        }
-    }
+    text_make_printable(text);
     error->status = status;
     memcpy(error->text, text, sizeof text);
     return status;

@@ -157,6 +157,11 @@ void model_route_advise(const struct reckon_model_request *model, double capacit
             return;
         }
     }
+    double proposed = peak_with(model, "plan=auto", NULL);
+    if (proposed <= room && proposed < peak_gib) {
+        snprintf(text + used, capacity - (size_t)used, "; --set plan=auto fits (peak %.1f GiB)", proposed);
+        return;
+    }
     double batch = floor(batch_of(model) / 2);
     for (; batch >= 1; batch = floor(batch / 2)) {
         snprintf(change, sizeof change, "batch=%.0f", batch);
@@ -170,10 +175,11 @@ void model_route_advise(const struct reckon_model_request *model, double capacit
         }
     }
     if (advise_gpus(model, room, NULL, "", text + used, capacity - (size_t)used) ||
+        advise_gpus(model, room, "plan=auto", "--set plan=auto ", text + used, capacity - (size_t)used) ||
         advise_gpus(model, room, "lookup=fused", "--set lookup=fused ", text + used, capacity - (size_t)used)) {
         return;
     }
-    snprintf(text + used, capacity - (size_t)used, "; neither recomputing, a smaller batch nor %d GPUs are enough", GPUS_MOST);
+    snprintf(text + used, capacity - (size_t)used, "; neither recomputing, another plan, a smaller batch nor %d GPUs are enough", GPUS_MOST);
 }
 
 /* ---- measured cases -------------------------------------------------------------------------------------------- */

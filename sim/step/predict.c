@@ -1,5 +1,6 @@
 /* A recorded step on a device: price every device node of the graph, play the step out, and say what it rests on. */
 #include "sim/core/data_path.h"
+#include "sim/core/printable.h"
 #include "sim/core/units.h"
 #include "sim/fabric/fabric.h"
 #include "sim/reckon.h"
@@ -983,6 +984,7 @@ static void fill_head(struct prediction_build *build)
     snprintf(prediction->node, sizeof prediction->node, "%s", node_profile_name(device->node));
     snprintf(prediction->host, sizeof prediction->host, "%s", device->host.name);
     snprintf(prediction->source, sizeof prediction->source, "%s", build->graph->source);
+    text_make_printable(prediction->source);
     snprintf(prediction->mode, sizeof prediction->mode, "model");
     prediction->gpus = build->request->gpus != 0      ? build->request->gpus
                        : is_described(build->graph) || build->graph->ranks_stand_for_all ? build->graph->world_size

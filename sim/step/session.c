@@ -1,6 +1,7 @@
 #include "sim/step/session.h"
 #include "sim/core/data_path.h"
 #include "sim/core/hash.h"
+#include "sim/core/printable.h"
 #include "sim/step/parallel.h"
 #include "sim/step/price_board.h"
 #include <math.h>
@@ -378,6 +379,7 @@ void notes_add(struct reckon_notes *notes, const char *format, ...)
     if (length >= (int)sizeof text) {
         strcpy(text + sizeof text - 4, "...");
     }
+    text_make_printable(text);
     for (size_t i = 0; i < notes->count; i++) {
         if (strcmp(notes->text[i], text) == 0) {
             return;

@@ -37,6 +37,8 @@ Test(described, what_does_not_fit_has_no_time)
     expect("predict " MODELS "gpt13b.json --set batch=64 --device h200 --jobs 1", 2, "--set checkpoint=0.25 fits");
     expect("predict " MODELS "gpt13b.json --set batch=64 --device h200 --json --jobs 1", 2, "\"step_ms\": null");
     expect("predict " MODELS "mlperf_dlrm_v2.json --gpus 1 --device h200", 2, "2 GPUs would do");
+    /* eight tables of 98 M x 128 fp16 and 4 B of state, 23.7 GiB each, are 190 GiB on every GPU and a GPU has 178 */
+    expect("predict " MODELS "study_model_b.json --set plan=data_parallel --device b200", 2, "--set plan=auto fits");
 }
 
 /* Whole tables on 8 ranks: 26 of them do not divide evenly, and who has most is waited for. */
@@ -52,6 +54,7 @@ Test(described, wrong_input_is_one_line)
     expect("predict " TINY TINY "--device h200", 1, "the only input");
     expect("predict " MODELS "mlperf_dlrm_v2.json --set plan=" SOURCE_DIR "/tests/fixtures/plans/three_tables.json --device h200", 1,
            "has no table 'a'");
+    expect("predict " MODELS "mlperf_dlrm_v2.json --set plan=diagonal --device h200", 1, "not one of auto|table_wise");
     expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --set batch=64 --device h200", 1,
            "say --batch");
     expect("predict " SOURCE_DIR "/tests/fixtures/traces/dlrm_small_w1_r0.kineto.json.gz --batch 8192 --set layers=2 --device h200",

@@ -216,3 +216,33 @@ Test(robust, version_names_code_and_profiles)
 {
     expect(RECKON_PROGRAM " --version", 0, "\nprofiles ");
 }
+
+/* Opening one would wait for a writer. */
+Test(robust, a_pipe_is_no_trace)
+{
+    char command[400];
+    char *folder = temporary_folder();
+    snprintf(command, sizeof command, "mkfifo %s/p.json && timeout 20 " RECKON_PROGRAM " predict %s/p.json --device b200", folder, folder);
+    expect(command, 1, "/p.json: a pipe, and a trace is read more than once: write it to a file");
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    expect(command, 0, "");
+}
+
+/* A kernel called by an escape, a line end and a byte that is no UTF-8: none of them reaches a terminal, and JSON stays JSON. */
+Test(robust, names_from_a_trace_are_printable)
+{
+    char command[700];
+    int code;
+    char *folder = temporary_folder();
+    snprintf(command, sizeof command,
+             "LC_ALL=C sed 's/\"name\": \"tbe_forward\"/\"name\": \"ker\\\\u001b[31m\\\\nnel\\x9a\"/' " FIELD "ok-minimal.json >%s/t.json && "
+             RECKON_PROGRAM " predict %s/t.json --device mi350x",
+             folder, folder);
+    expect(command, 0, "ker?[31m nel?");
+    snprintf(command, sizeof command, RECKON_PROGRAM " predict %s/t.json --device mi350x --json | iconv -f UTF-8 -t UTF-8 | grep -c 'ker?.31m nel?'", folder);
+    char *text = output_of(command, &code);
+    cr_expect(eq(int, code, 0), "%s", text);
+    free(text);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    expect(command, 0, "");
+}

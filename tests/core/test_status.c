@@ -1,8 +1,10 @@
 #include "sim/core/kernel_result.h"
+#include "sim/core/printable.h"
 #include "sim/core/status.h"
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 Test(status, exit_codes_follow_the_contract)
@@ -67,4 +69,30 @@ Test(kernel_result, stages_have_the_names_of_the_contract)
 Test(kernel_result, no_stage_beyond_the_list, .signal = SIGABRT)
 {
     kernel_stage_text(KERNEL_STAGES);
+}
+
+/* An escape and a bell would reach the terminal, a byte alone is no UTF-8; what is, stays. */
+Test(status, text_from_outside_is_printable)
+{
+    static const char *const cases[][3] = {
+        { "plain \xc3\xa4 \xf0\x9f\x98\x80", "plain \xc3\xa4 \xf0\x9f\x98\x80", "plain \xc3\xa4 \xf0\x9f\x98\x80" },
+        { "a\x1b[31mb\x07\x7f", "a\x1b[31mb\x07\x7f", "a?[31mb??" },
+        { "two\nlines\tand\r", "two\nlines\tand\r", "two lines and " },
+        { "\x9a cut \xc3", "? cut ?", "? cut ?" },
+        { "\xed\xa0\x80", "???", "???" },     /* half of a surrogate pair */
+        { "csi \xc2\x9b", "csi \xc2\x9b", "csi ??" }, /* U+009B, an escape in one */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char utf8[64], printable[64];
+        snprintf(utf8, sizeof utf8, "%s", cases[i][0]);
+        snprintf(printable, sizeof printable, "%s", cases[i][0]);
+        text_make_utf8(utf8);
+        text_make_printable(printable);
+        cr_expect(eq(str, utf8, (char *)cases[i][1]), "%zu", i);
+        cr_expect(eq(str, printable, (char *)cases[i][2]), "%zu", i);
+        cr_expect(eq(int, text_is_printable(cases[i][0]), i == 0), "%zu", i);
+    }
+    struct sim_error error;
+    sim_fail(&error, SIM_BAD_FILE, "%s: no such file", "a\x1b[31m\xff");
+    cr_expect(eq(str, error.text, "a?[31m?: no such file"));
 }

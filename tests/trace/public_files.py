@@ -37,12 +37,12 @@ def predict(program, path, device):
 def row(program, path, shown, device="mi350x"):
     answer, said, seconds, mib = predict(program, path, device)
     if answer is None:
-        print("| %s | no | - | - | - | - | refused: %s | %.1f | %d |" % (shown, said.replace(path, shown), seconds, mib), flush=True)
+        print("| %s | no | - | - | - | - | refused: %s | %.1f | %d |" % (shown, said.replace("reckon predict: ", "").replace(path + ": ", ""), seconds, mib), flush=True)
         return
     read = answer["input"]
     shares = " / ".join("%.0f" % (100 * read[key]) for key in ("program_share", "fabric_share", "bytes_share", "replayed_share"))
     print("| %s | yes | %g | %d of %d | %d | %s | %s | %.1f | %d |"
-          % (shown, read["steps"], read["ranks"], read["world_size"], read["gpu_events"], shares, read["verdict"].split(":")[0],
+          % (shown, read["steps"], read["ranks"], read["world_size"], read["gpu_events"], shares, read["verdict"].split(":")[0] if answer["step_ms"] is not None else "not enough understood, no step time",
              seconds, mib), flush=True)
 
 

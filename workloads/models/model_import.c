@@ -2,6 +2,7 @@
  * widths), and TorchRec's train-pipeline benchmarks (YAML: counts of features, one dim, tables beside them). PARAM's benchmark
  * of a lookup is one operator, not a step: it is refused with the kernel that it is.
  * Keys are found at any depth; what a file does not say is taken as its program's default and noted as assumed. */
+#include "sim/core/data_path.h"
 #include "sim/core/json.h"
 #include "workloads/models/model_internal.h"
 #include <ctype.h>
@@ -200,7 +201,7 @@ static bool import_pipeline(const char *text, struct description *d)
 
 static char *whole_file(const char *path)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = data_path_is_pipe(path) ? NULL : fopen(path, "r");
     if (file == NULL) {
         return NULL;
     }

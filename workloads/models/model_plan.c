@@ -1,5 +1,6 @@
 /* A model's tables as a plan sees them, and the plan it asks for. */
 #include "workloads/models/build_internal.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,22 @@ double model_largest_table(const struct model *model, const char **name)
     return most;
 }
 
+static enum sim_status plan_of_file(const struct model *model, const struct plan_table *tables, struct plan **out,
+                                    struct sim_error *error)
+{
+    char kinds[256] = "auto";
+    FILE *file = fopen(model->plan_name, "r");
+    if (file != NULL) {
+        fclose(file);
+        return plan_read(model->plan_name, tables, model->table_count, model->gpus, model->per_node, out, error);
+    }
+    for (int kind = 0; kind < PLAN_SHARDINGS; kind++) {
+        size_t used = strlen(kinds);
+        snprintf(kinds + used, sizeof kinds - used, "|%s", plan_sharding_text((enum plan_sharding)kind));
+    }
+    return sim_fail(error, SIM_BAD_ARGUMENT, "plan '%s': no such file, and not one of %s", model->plan_name, kinds);
+}
+
 enum sim_status model_plan(const struct model *model, struct plan **out, struct sim_error *error)
 {
     struct plan_table *tables = model_plan_tables(model);
@@ -53,7 +70,7 @@ enum sim_status model_plan(const struct model *model, struct plan **out, struct 
     } else if (kind < PLAN_SHARDINGS) {
         status = plan_uniform((enum plan_sharding)kind, tables, model->table_count, model->gpus, model->per_node, out, error);
     } else {
-        status = plan_read(name, tables, model->table_count, model->gpus, model->per_node, out, error);
+        status = plan_of_file(model, tables, out, error);
     }
     free(tables);
     return status;

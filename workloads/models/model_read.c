@@ -1,4 +1,5 @@
 /* Model descriptions from JSON, and changes to them. */
+#include "sim/core/data_path.h"
 #include "sim/core/json.h"
 #include "workloads/models/model_internal.h"
 #include <math.h>
@@ -342,7 +343,7 @@ bool model_is_file(const char *path)
     if (length < 5 || strcmp(path + length - 5, ".json") != 0) {
         return false;
     }
-    FILE *file = fopen(path, "r");
+    FILE *file = data_path_is_pipe(path) ? NULL : fopen(path, "r");
     if (file == NULL) {
         return false;
     }

@@ -1,4 +1,5 @@
 /* The one door to zlib and zstd: bytes of a file, whatever it is compressed by. */
+#include "sim/core/data_path.h"
 #include "workloads/trace/input_internal.h"
 #include <errno.h>
 #include <stdio.h>
@@ -32,8 +33,11 @@ static enum sim_status open_packed(struct byte_source *source, FILE *file)
 enum sim_status byte_source_open(const char *path, struct byte_source **out, struct sim_error *error)
 {
     *out = NULL;
-    FILE *file = fopen(path, "rb");
     struct stat state;
+    if (data_path_is_pipe(path)) {
+        return sim_fail(error, SIM_BAD_FILE, "%s: a pipe, and a trace is read more than once: write it to a file", path);
+    }
+    FILE *file = fopen(path, "rb");
     if (file == NULL) {
         return sim_fail(error, SIM_BAD_FILE, "%s: %s", path, strerror(errno));
     }
@@ -155,7 +159,7 @@ void byte_source_close(struct byte_source *source)
 bool byte_source_is_packed(const char *path)
 {
     unsigned char magic[4] = { 0 };
-    FILE *file = fopen(path, "rb");
+    FILE *file = data_path_is_pipe(path) ? NULL : fopen(path, "rb");
     size_t count = file == NULL ? 0 : fread(magic, 1, sizeof magic, file);
     if (file != NULL) {
         fclose(file);
