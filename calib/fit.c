@@ -35,7 +35,7 @@
 #define TUKEY 4.685        /* and so is this */
 #define SCATTER_MIN 0.003  /* rows closer than this are all equally good: measurements repeat no better */
 #define SETTLED 0.03       /* of the range: a value that would move no further, or by no more than its error, has converged */
-#define UNIDENTIFIED 0.145 /* of the range, whose own standard deviation is 0.29: rows that do not halve it tell nothing */
+#define UNIDENTIFIED 0.29  /* of the range, its own standard deviation: a direction known no better is not known */
 #define REFUSALS_MAX 4     /* rounds in a row at the narrowest box that found nothing better though values would move */
 #define REWEIGHTINGS 20
 #define SWEEPS 2000        /* of coordinate descent over the linear model: cheap */
@@ -551,10 +551,7 @@ static enum sim_status converge(struct solver *solver)
         if (settled && solver->has_settled) {
             return SIM_OK;
         }
-        if (settled || (narrow && refusals > REFUSALS_MAX && !solver->has_settled)) {
-            solver->has_settled = true;
-            refusals = 0;
-        }
+        solver->has_settled = solver->has_settled || settled;
         if (narrow && refusals > REFUSALS_MAX) {
             return not_converged(solver, "no step helps, though the errors follow the free values,");
         }
