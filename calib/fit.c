@@ -307,8 +307,7 @@ static enum sim_status fill_box(struct solver *solver)
             there += in_box(solver, &solver->trials[t], r);
         }
         size_t needed = slopes > 0 ? (size_t)(POINTS_PER_SLOPE * (double)slopes) + POINTS_SPARE : 0;
-        /* each round brings some, so that a box that stays becomes better known */
-        size_t fresh = slopes > 0 ? (there < 2 * needed ? slopes / 4 + 2 : 1) : 0;
+        size_t fresh = slopes > 0 ? slopes / 4 + 2 : 0; /* each round brings some, so that a box that stays becomes better known */
         want[r] = needed > there + fresh ? needed - there : fresh;
         most = want[r] > most ? want[r] : most;
     }
@@ -551,7 +550,10 @@ static enum sim_status converge(struct solver *solver)
         if (settled && solver->has_settled) {
             return SIM_OK;
         }
-        solver->has_settled = solver->has_settled || settled;
+        if (settled || (narrow && refusals > REFUSALS_MAX && !solver->has_settled)) {
+            solver->has_settled = true;
+            refusals = 0;
+        }
         if (narrow && refusals > REFUSALS_MAX) {
             return not_converged(solver, "no step helps, though the errors follow the free values,");
         }
