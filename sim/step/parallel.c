@@ -75,6 +75,9 @@ static void wait_for(pid_t *workers, uint32_t started, const struct board *board
             workers[w] = 0;
             running--;
             if (!WIFEXITED(state) || WEXITSTATUS(state) != 0) {
+                if (WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL) { /* the others say what it was before they end */
+                    fputs("reckon: internal error: a worker process was killed, most likely for memory (--jobs=1 needs least)\n", stderr);
+                }
                 for (uint32_t k = 0; k < started; k++) { /* the others' results are not wanted any more */
                     if (workers[k] > 0) {
                         kill(workers[k], SIGTERM);
