@@ -120,6 +120,19 @@ Test(chip, dispatcher_bounds_empty_workgroups)
     cr_assert(eq(int, result.limiter, KERNEL_STAGE_DISPATCH));
 }
 
+/* Two workgroups of two waves on each of four units of four SIMDs: a wave a SIMD, each of 100 trips of 50 cycles. On two of the SIMDs they
+ * would take twice as long. */
+Test(chip, small_workgroups_share_the_simds)
+{
+    struct chip_profile profile = tiny_profile();
+    profile.package_units_per_group = 4;
+    profile.unit_simds = 4;
+    struct tiny_pattern sums = { .kind = WAVE_COMPUTE, .trips = 100, .valu = 50 };
+    struct wave_program program = tiny_program(&sums, 8, 2);
+    double expected = 10 + 100 * 50;
+    cr_assert(epsilon_eq(dbl, ns(tiny_run(&profile, &program).duration_us), expected, 0.02 * expected));
+}
+
 /* Matrix work: 4096 FLOP a cycle and unit. */
 Test(chip, matrix_rate_is_the_profiles)
 {
