@@ -112,7 +112,7 @@ Test(model_read, every_example_builds)
         struct graph *graph = NULL;
         cr_assert_eq(data_path_find("workloads/models", "model", names.name[i], path, &error), SIM_OK);
         cr_assert_eq(model_read(path, &model, &error), SIM_OK, "%s", error.text);
-        for (int more = 0; more < 2; more++) {
+        for (uint32_t more = 0; more < 2; more++) {
             char setting[32];
             snprintf(setting, sizeof setting, "gpus=%u", model_gpus(model) * (more + 1));
             cr_assert_eq(model_set(model, setting, &error), SIM_OK, "%s", error.text);

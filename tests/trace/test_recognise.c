@@ -815,7 +815,7 @@ ParameterizedTest(struct copy_case *c, recognise, copies_and_fills)
 {
     struct arena *arena = arena_create();
     struct kernel_site site = {
-        .name = c->name, .category = c->category, .bytes = c->bytes, .grid_share = 1
+        .name = c->name, .category = (enum trace_category)c->category, .bytes = c->bytes, .grid_share = 1
     };
     struct kernel_recognition got;
     kernel_recognise(&site, arena, &got);
