@@ -89,11 +89,10 @@ Test(cmd_devices, check_names_each_swapped_field)
     profile_write(text, path);
     snprintf(arguments, sizeof arguments, "--check %s", path);
     const char *const pieces[] = {
-        "unit.registers = 1048576 count (4096 KiB) is larger than the L2 of its group, l2.capacity / "
-        "package.groups = 512 KiB: "
-        "plausible is 1024 to 131072 count",
-        "package.units_total = 256 count does not equal package.groups x package.units_per_group = 4 x 32: "
-        "plausible is 128",
+        ("unit.registers = 1048576 count (4096 KiB) is larger than the L2 of its group, l2.capacity / "
+         "package.groups = 512 KiB: plausible is 1024 to 131072 count"),
+        ("package.units_total = 256 count does not equal package.groups x package.units_per_group = 4 x 32: "
+         "plausible is 128"),
         "hbm.channel_rate = 8 has no unit: must be \"GB/s\"; plausible is 0.1 to 1000 GB/s",
     };
     expect_text(arguments, 1, pieces, 3);

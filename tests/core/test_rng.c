@@ -45,7 +45,7 @@ Test(rng, neighbouring_streams_are_independent)
         for (int i = 0; i < 4096; i++) {
             agree += __builtin_popcountll(rng_next(&a) ^ rng_next(&b));
         }
-        cr_expect(lt(dbl, fabs((double)agree - bits / 2.0) / sqrt(bits / 4.0), 5), "seed %lu", seed);
+        cr_expect(lt(dbl, fabs((double)agree - (double)bits / 2) / sqrt((double)bits / 4), 5), "seed %lu", seed);
     }
 }
 
