@@ -16,7 +16,7 @@
 
 #define ROUNDS_DEFAULT 30
 #define SCREEN 0.25 /* of the range, each way, all values of a group at once: rows that hardly change heed none of them */
-#define HEED 0.0015 /* change of a row's error that counts: half of the least scatter */
+#define HEED (SCATTER_MIN / 2) /* change of a row's error that counts */
 #define SHARE_EDGE 0.01    /* of the range: a start on a bound is moved this far inside */
 #define RADIUS_START 0.3   /* of the range: half the box's side */
 #define RADIUS_AGAIN 0.2   /* after a value was put back */

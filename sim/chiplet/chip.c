@@ -273,6 +273,12 @@ static struct run_request stretch_before(const struct wave_program *program, uin
     return request;
 }
 
+/* So many workgroups ask for about `limit` lines of the kernel's `total`. */
+static uint64_t workgroups_of_requests(const struct wave_program *program, double total, uint64_t limit)
+{
+    return (uint64_t)ceil((double)program->workgroups * (double)limit / total);
+}
+
 /* The part of the kernel whose replay is about `limit` requests: what comes before the window, or the end. */
 static struct run_request replay_request(const struct wave_program *program, const struct plan *plan, double total, uint64_t limit,
                                          double share)
@@ -288,7 +294,7 @@ static struct run_request replay_request(const struct wave_program *program, con
         }
         return request;
     }
-    uint64_t count = (uint64_t)ceil((double)program->workgroups * (double)limit / total);
+    uint64_t count = workgroups_of_requests(program, total, limit);
     if (count >= program->workgroups) {
         return request;
     }
@@ -354,7 +360,7 @@ static void warm_own(struct executor *executor, struct package *package, const s
         package_reset(package);
     }
     struct run_request request = replay_request(program, plan, total, limit, share);
-    uint64_t held = (uint64_t)ceil((double)program->workgroups * (double)limit / total); /* workgroups whose lines the caches hold */
+    uint64_t held = workgroups_of_requests(program, total, limit); /* by the caches */
     if (request.first_workgroup == 0 && request.workgroup_count < held && held < program->workgroups && request.sample_of == 0) {
         /* fewer come before the window: the end of the launch before this one is still in the caches */
         struct run_request earlier = stretch_before(program, program->workgroups, held - request.workgroup_count, share);
@@ -705,7 +711,8 @@ static double time_of_rounds(const struct engine *engine, struct package *packag
     if (plan->rounds + (plan->remainder > 0) <= 1) {
         return (double)outcome->end + after;
     }
-    double mean = outcome->slots_ended > 0 ? outcome->slot_end / (double)outcome->slots_ended : (double)outcome->end;
+    SIM_ASSERT(outcome->slots_ended > 0, "%s: no slot of a round ended", program->name); /* such a run is never stopped */
+    double mean = outcome->slot_end / (double)outcome->slots_ended;
     double last = (double)outcome->end - mean; /* of the slots, behind the mean */
     if (plan->remainder > 0) {
         last = fmax(last, time_of_remainder(engine, package, program, plan, ending));
