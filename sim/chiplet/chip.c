@@ -839,7 +839,6 @@ static enum sim_status run_engine(const struct chip_profile *profile, const stru
     fill_power(result, profile, program);
     grid_work_finish(&plan.work);
     reference_destroy(engine.reference);
-    executor_destroy(executor);
     package_destroy(package);
     return SIM_OK;
 }

@@ -242,28 +242,6 @@ struct executor *executor_create(struct package *package, const struct wave_prog
     return executor;
 }
 
-void executor_destroy(struct executor *executor)
-{
-    if (executor == NULL) {
-        return;
-    }
-    for (uint32_t u = 0; u < executor->package->units; u++) {
-        struct unit *unit = &executor->units[u];
-        free(unit->loads.far);
-        free(unit->stores.far);
-        free(unit->l1);
-        free(unit->l1_ready);
-        free(unit->l1_victim);
-    }
-    free(executor->units);
-    free(executor->waves);
-    free(executor->next);
-    free(executor->slots);
-    free(executor->dispatchers);
-    free(executor->next_of_group);
-    free(executor);
-}
-
 static void reset_units(struct executor *executor)
 {
     for (uint32_t u = 0; u < executor->package->units; u++) {

@@ -73,10 +73,9 @@ struct run_outcome {
     bool stopped;                      /* by one of these, before the work was done */
 };
 
-struct executor; /* owns units and waves; one at a time per package */
+struct executor; /* units and waves; one at a time per package, which takes its memory back at its own end */
 
 struct executor *executor_create(struct package *package, const struct wave_program *program, const struct occupancy *occupancy);
-void executor_destroy(struct executor *executor);
 
 /* Timed run from the package's present cache contents. */
 void executor_run(struct executor *executor, const struct run_request *request, struct run_outcome *outcome);

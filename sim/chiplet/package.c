@@ -2,34 +2,13 @@
 #include "sim/chiplet/package_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static uint32_t log2_exact(double value, const char *what)
 {
     uint32_t n = (uint32_t)value;
     SIM_ASSERT(n > 0 && (n & (n - 1)) == 0, "%s = %g is not a power of two", what, value);
     return (uint32_t)__builtin_ctz(n);
-}
-
-#define LARGE_PAGE (2u << 20)
-
-void *package_zalloc(size_t count, size_t size)
-{
-    void *p = NULL;
-    size_t bytes = count * size > 0 ? count * size : 1;
-    bool large = bytes >= LARGE_PAGE / 2;
-    if (large) {
-        bytes = (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
-    }
-    int failed = posix_memalign(&p, large ? LARGE_PAGE : 64, bytes);
-    SIM_ASSERT(failed == 0 && p != NULL, "no memory for %zu bytes", bytes);
-    if (large) {
-        (void)madvise(p, bytes, MADV_HUGEPAGE); /* a wish: without it the pages are small */
-    }
-    memset(p, 0, bytes);
-    return p;
 }
 
 static void set_geometry(struct package *package, const struct chip_profile *p)
@@ -203,18 +182,7 @@ void package_destroy(struct package *package)
         return;
     }
     atomic_units_destroy(&package->atomics);
-    free(package->slice_label);
-    free(package->hit_latency);
-    free(package->l2);
-    free(package->slice);
-    free(package->bank);
-    free(package->hbm);
-    free(package->mall);
-    free(package->mall_slice);
-    free(package->link);
-    free(package->pending);
-    free(package->tlb);
-    free(package);
+    package_free_all(package); /* the first block of a run */
 }
 
 void package_reset_timing(struct package *package)

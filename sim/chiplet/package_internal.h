@@ -124,8 +124,11 @@ struct package {
     sim_ticks now;                /* arrival of the access at hand at its slice: when its evictions are charged */
 };
 
-/* Zeroed memory for free(), on the host's large pages where it is much: what a chip remembers is touched all over. */
+/* Zeroed memory of a run, on the host's large pages: what a chip remembers is touched all over. The package is the first block of
+ * a run; whoever asks for memory after it has it until the package is destroyed. */
 void *package_zalloc(size_t count, size_t size);
+/* Take back `block` of this thread and all that was asked for after it. */
+void package_free_all(const void *block);
 
 /* Build for a clock; aborts when host memory is short. Requires a checked profile. */
 struct package *package_create(const struct chip_profile *profile, double core_mhz);

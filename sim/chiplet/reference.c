@@ -630,20 +630,6 @@ struct reference *reference_create(struct package *package, const struct wave_pr
     return reference;
 }
 
-static void free_pools(struct reference *reference)
-{
-    while (reference->request_blocks != NULL) {
-        struct block_of_requests *next = reference->request_blocks->next;
-        free(reference->request_blocks);
-        reference->request_blocks = next;
-    }
-    while (reference->fill_blocks != NULL) {
-        struct block_of_fills *next = reference->fill_blocks->next;
-        free(reference->fill_blocks);
-        reference->fill_blocks = next;
-    }
-}
-
 /* Everything ever taken for the pools is free again. */
 static void refill_pools(struct reference *reference)
 {
@@ -667,25 +653,7 @@ void reference_destroy(struct reference *reference)
     if (reference == NULL) {
         return;
     }
-    for (uint32_t u = 0; u < reference->package->units; u++) {
-        free(reference->units[u].l1);
-        free(reference->units[u].l1_victim);
-    }
-    free_pools(reference);
-    free(reference->units);
-    free(reference->slots);
-    free(reference->waves);
-    free(reference->dispatchers);
-    free(reference->slices);
-    free(reference->banks);
-    free(reference->links);
-    free(reference->mall_servers);
-    free(reference->channels);
-    free(reference->arithmetic);
-    free(reference->next_of_group);
-    free(reference->fill_table);
     free(reference->heap);
-    free(reference);
 }
 
 static void reset(struct reference *reference)

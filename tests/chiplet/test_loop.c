@@ -108,7 +108,6 @@ Test(loop, fast_engine_allocates_nothing)
         executor_run(executor, &bed.request, &outcome);
         cr_expect(eq(uint, allocations, before), "pattern %zu", i);
         cr_expect(eq(u64, outcome.units, 64 * 4 * 200));
-        executor_destroy(executor);
         package_destroy(bed.package);
     }
 }
