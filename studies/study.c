@@ -78,9 +78,12 @@ static enum sim_status value_text(const struct reading *r, const struct json *va
 
 static void add_value(struct study_axis *axis, const char *text)
 {
-    char **grown = realloc(axis->values, (axis->count + 1) * sizeof *grown);
-    SIM_ASSERT(grown != NULL, "no memory for %zu values", axis->count);
-    axis->values = grown;
+    if ((axis->count & (axis->count - 1)) == 0) { /* room for twice as many at each power of two */
+        size_t room = axis->count > 0 ? 2 * axis->count : 1;
+        char **grown = realloc(axis->values, room * sizeof *grown);
+        SIM_ASSERT(grown != NULL, "no memory for %zu values", room);
+        axis->values = grown;
+    }
     axis->values[axis->count++] = copy(text);
 }
 
@@ -154,20 +157,20 @@ static enum sim_status read_grid(struct reading *r, const struct json *grid)
     if (status != SIM_OK) {
         return status;
     }
+    if (json_count(grid) == 0) {
+        return bad(r, grid, "grid is empty: it needs \"device\" and what is to vary");
+    }
+    if (json_count(grid) > STUDY_SETTINGS_MAX) {
+        return bad(r, grid, "grid has more than %d keys", STUDY_SETTINGS_MAX);
+    }
     study->axes = zeroed(json_count(grid), sizeof *study->axes);
     for (size_t i = 0; status == SIM_OK && i < json_count(grid); i++) {
         study->axis_count++;
         status = read_axis(r, json_at(grid, i), &study->axes[i]);
         points *= (double)study->axes[i].count;
-    }
-    if (status == SIM_OK && study->axis_count == 0) {
-        status = bad(r, grid, "grid is empty: it needs \"device\" and what is to vary");
-    }
-    if (status == SIM_OK && study->axis_count > STUDY_SETTINGS_MAX) {
-        status = bad(r, grid, "grid has more than %d keys", STUDY_SETTINGS_MAX);
-    }
-    if (status == SIM_OK && points > STUDY_POINTS_MAX) {
-        status = bad(r, grid, "grid has %.0f points, more than %d", points, STUDY_POINTS_MAX);
+        if (status == SIM_OK && points > STUDY_POINTS_MAX) { /* before more values are laid out */
+            status = bad(r, grid, "grid has %.0f points up to \"%s\", more than %d", points, study->axes[i].key, STUDY_POINTS_MAX);
+        }
     }
     study->grid_count = status == SIM_OK ? (size_t)points : 0;
     return status;

@@ -262,6 +262,9 @@ static const struct {
     { HEAD "\"grid\": {\"device\": [\"h200\"], \"batch\": {\"from\": 1, \"to\": 4}}}", "a range of \"batch\" must be" },
     { HEAD "\"grid\": {\"device\": [\"h200\"], \"batch\": [64]}, \"pareto\": [\"core_mhz\"]}", "neither more nor less is better" },
     { HEAD "\"grid\": {\"device\": [\"h200\"], \"batch\": [64]}, \"pareto\": [\"examples_per_cost\"]}", "cost_per_gpu_hour has no h200" },
+    /* 100,000 values each: refused at the second, not after all are laid out */
+    { HEAD "\"grid\": {\"batch\": {\"from\": 1, \"to\": 1e5, \"step\": 1}, \"sequence\": {\"from\": 1, \"to\": 1e5, \"step\": 1}}}",
+      "grid has 10000000000 points up to \"sequence\", more than 1000000" },
     { HEAD "\"points\": [{\"batch\": 64}]}", "a point names no \"device\"" },
 };
 
