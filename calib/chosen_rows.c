@@ -1,4 +1,5 @@
 #include "calib/chosen_rows.h"
+#include "sim/core/data_path.h"
 #include "sim/core/output_file.h"
 #include "sim/core/json.h"
 #include <dirent.h>
@@ -207,20 +208,14 @@ static enum sim_status read_table(struct reading *reading, const char *path, boo
     return status;
 }
 
-static bool ends_in(const char *name, const char *end)
-{
-    size_t length = strlen(name), end_length = strlen(end);
-    return length > end_length && strcmp(name + length - end_length, end) == 0;
-}
-
 static int is_table(const struct dirent *entry)
 {
-    return ends_in(entry->d_name, ".csv") || ends_in(entry->d_name, ".jsonl");
+    return data_path_ends_in(entry->d_name, ".csv") || data_path_ends_in(entry->d_name, ".jsonl");
 }
 
 static enum sim_status read_file(struct reading *reading, const char *path, bool named_alone)
 {
-    return ends_in(path, ".jsonl") ? read_json_lines(reading, path) : read_table(reading, path, named_alone);
+    return data_path_ends_in(path, ".jsonl") ? read_json_lines(reading, path) : read_table(reading, path, named_alone);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)

@@ -331,8 +331,7 @@ static enum sim_status read_input(struct reading *r, const struct json *value)
         return status;
     }
     text = json_string(value);
-    size_t length = strlen(text);
-    if (strchr(text, '/') == NULL && (length < 5 || strcmp(text + length - 5, ".json") != 0) && strstr(text, ".json") == NULL) {
+    if (strchr(text, '/') == NULL && strstr(text, ".json") == NULL) { /* .json.gz too */
         struct sim_error reason;
         if (data_path_find("workloads/models", "model", text, path, &reason) != SIM_OK) {
             return bad(r, value, "input: %s", reason.text);

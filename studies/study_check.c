@@ -78,8 +78,7 @@ double study_point_batch(const struct study *study, const struct study_point *po
 
 static bool is_file(const char *value)
 {
-    size_t length = strlen(value);
-    return strchr(value, '/') != NULL || (length > 5 && strcmp(value + length - 5, ".json") == 0);
+    return strchr(value, '/') != NULL || data_path_ends_in(value, ".json");
 }
 
 void study_setting(const struct study *study, const struct study_point *point, size_t index, char *text, size_t capacity)

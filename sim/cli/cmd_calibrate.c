@@ -208,9 +208,8 @@ static int run_microkernels(const struct arguments *arguments)
 static bool has_json_lines(const char *path)
 {
     char micro[DATA_PATH_CAPACITY];
-    size_t length = strlen(path);
     snprintf(micro, sizeof micro, "%s/micro.jsonl", path);
-    return access(micro, R_OK) == 0 || (length > 6 && strcmp(path + length - 6, ".jsonl") == 0);
+    return access(micro, R_OK) == 0 || data_path_ends_in(path, ".jsonl");
 }
 
 /* calib/fits has a file a device, and one for the rows of its microkernels. */

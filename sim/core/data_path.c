@@ -19,10 +19,10 @@ const char *data_path_root(void)
     return access(RECKON_SOURCE_DIR "/devices", R_OK) == 0 ? RECKON_SOURCE_DIR : RECKON_DATA_DIR;
 }
 
-static bool ends_in_json(const char *name)
+bool data_path_ends_in(const char *path, const char *ending)
 {
-    size_t length = strlen(name);
-    return length > 5 && strcmp(name + length - 5, ".json") == 0;
+    size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -41,7 +41,7 @@ enum sim_status data_path_list(const char *folder, struct data_names *names, str
                         path, strerror(errno));
     }
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        if (entry->d_name[0] == '.' || !ends_in_json(entry->d_name)) {
+        if (entry->d_name[0] == '.' || !data_path_ends_in(entry->d_name, ".json")) {
             continue;
         }
         char **grown = realloc(names->name, (names->count + 1) * sizeof *grown);
@@ -84,7 +84,7 @@ static enum sim_status fail_unknown(const char *kind, const char *name, const st
 enum sim_status data_path_find(const char *folder, const char *kind, const char *name,
                                char path[DATA_PATH_CAPACITY], struct sim_error *error)
 {
-    if (strchr(name, '/') != NULL || ends_in_json(name)) {
+    if (strchr(name, '/') != NULL || data_path_ends_in(name, ".json")) {
         int length = snprintf(path, DATA_PATH_CAPACITY, "%s", name);
         if (length >= DATA_PATH_CAPACITY || access(path, R_OK) != 0) {
             return sim_fail(error, SIM_BAD_FILE, "%s file %.400s: %s", kind, name, strerror(errno));

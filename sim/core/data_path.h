@@ -23,6 +23,9 @@ enum sim_status data_path_find(const char *folder, const char *kind, const char 
 enum sim_status data_path_list(const char *folder, struct data_names *names, struct sim_error *error);
 void data_names_finish(struct data_names *names); /* zeroed memory is allowed */
 
+/* Whether a file's name ends in `ending` (".json") and has something before it. */
+bool data_path_ends_in(const char *path, const char *ending);
+
 /* A named pipe: opening one waits for a writer, and what is looked into first cannot be read again. */
 bool data_path_is_pipe(const char *path);
 

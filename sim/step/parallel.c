@@ -121,6 +121,7 @@ enum sim_status parallel_run(uint32_t jobs, size_t count, void (*task)(void *con
             worker_process_ends_with(parent);
             work(board, count, task, context);
             fflush(stderr);
+            free(workers); /* the parent's list, of no use here */
             _exit(0);
         }
         if (workers[started] < 0) {

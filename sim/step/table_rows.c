@@ -1,4 +1,5 @@
 #include "sim/step/table_rows.h"
+#include "sim/core/data_path.h"
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -245,8 +246,7 @@ static enum sim_status file_read(const char *path, bool named_alone, struct meas
 
 static int is_csv(const struct dirent *entry)
 {
-    size_t length = strlen(entry->d_name);
-    return length > 4 && strcmp(entry->d_name + length - 4, ".csv") == 0;
+    return data_path_ends_in(entry->d_name, ".csv");
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)

@@ -216,12 +216,6 @@ static char *whole_file(const char *path)
 
 #define PARAM_LOOKUP "SplitTableBatchedEmbeddingBagsCodegen"
 
-static bool ends_in(const char *path, const char *ending)
-{
-    size_t length = strlen(path), count = strlen(ending);
-    return length > count && strcmp(path + length - count, ending) == 0;
-}
-
 /* The number of the argument called `name` of PARAM's list of {name, type, value}, in any order and depth; `fallback` without. */
 static double param_number(const struct json *value, const char *name, double fallback)
 {
@@ -265,10 +259,10 @@ static const struct {
 
 bool model_can_import(const char *path)
 {
-    if (ends_in(path, ".yml") || ends_in(path, ".yaml") || ends_in(path, ".gin")) { /* no trace is: what is not known is refused */
+    if (data_path_ends_in(path, ".yml") || data_path_ends_in(path, ".yaml") || data_path_ends_in(path, ".gin")) { /* no trace is: what is not known is refused */
         return true;
     }
-    char *text = ends_in(path, ".json") ? whole_file(path) : NULL;
+    char *text = data_path_ends_in(path, ".json") ? whole_file(path) : NULL;
     bool known = text != NULL && behind_key(text, PARAM_LOOKUP) != NULL;
     for (size_t i = 0; text != NULL && i < sizeof kinds / sizeof kinds[0]; i++) {
         known = known || behind_key(text, kinds[i].mark) != NULL;

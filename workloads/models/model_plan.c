@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct plan_table *model_plan_tables(const struct model *model)
 {
@@ -43,10 +44,9 @@ static enum sim_status plan_of_file(const struct model *model, const struct plan
                                     struct sim_error *error)
 {
     char kinds[256] = "auto";
-    FILE *file = fopen(model->plan_name, "r");
-    if (file != NULL) {
-        fclose(file);
-        return plan_read(model->plan_name, tables, model->table_count, model->gpus, model->per_node, out, error);
+    enum sim_status status = plan_read(model->plan_name, tables, model->table_count, model->gpus, model->per_node, out, error);
+    if (status == SIM_OK || access(model->plan_name, F_OK) == 0) {
+        return status;
     }
     for (int kind = 0; kind < PLAN_SHARDINGS; kind++) {
         size_t used = strlen(kinds);

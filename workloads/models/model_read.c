@@ -335,12 +335,11 @@ void model_destroy(struct model *model)
 
 bool model_is_file(const char *path)
 {
-    size_t length = strlen(path);
     char head[4096];
     if (model_can_import(path)) {
         return true;
     }
-    if (length < 5 || strcmp(path + length - 5, ".json") != 0) {
+    if (!data_path_ends_in(path, ".json")) {
         return false;
     }
     FILE *file = data_path_is_pipe(path) ? NULL : fopen(path, "r");

@@ -1,4 +1,5 @@
 /* Which format a file is of, and which files a folder of ranks holds. */
+#include "sim/core/data_path.h"
 #include "workloads/trace/input_internal.h"
 #include <ctype.h>
 #include <dirent.h>
@@ -98,17 +99,11 @@ enum sim_status input_kind_of(const char *path, enum input_kind *out, struct sim
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
-static bool ends_in(const char *name, const char *ending)
-{
-    size_t length = strlen(name), tail = strlen(ending);
-    return length > tail && strcmp(name + length - tail, ending) == 0;
-}
-
 static bool is_trace_name(const char *name)
 {
     static const char *const endings[] = { ".json", ".json.gz", ".json.zst", ".et", ".et.gz", ".et.zst" };
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (name[0] != '.' && ends_in(name, endings[i])) {
+        if (name[0] != '.' && data_path_ends_in(name, endings[i])) {
             return true;
         }
     }
@@ -147,7 +142,7 @@ static enum sim_status list_folder(struct file_list *list, const char *folder, s
         char *path = NULL;
         struct stat state;
         if (!is_trace_name(entry->d_name) || list->count == FILES_MAX ||
-            asprintf(&path, "%s%s%s", folder, ends_in(folder, "/") ? "" : "/", entry->d_name) < 0) {
+            asprintf(&path, "%s%s%s", folder, data_path_ends_in(folder, "/") ? "" : "/", entry->d_name) < 0) {
             continue;
         }
         if (stat(path, &state) == 0 && S_ISREG(state.st_mode)) {
