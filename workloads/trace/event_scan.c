@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define WINDOW_BYTES ((size_t)1 << 20)
-#define ELEMENT_MAX ((size_t)64 << 20) /* one element of the list */
+#define ELEMENT_MAX JSON_TOKEN_MAX     /* one element of the list; the parser takes longer ones, of shorter parts */
 #define NESTING_MAX 48                 /* below the reader's own limit */
 
 /* buffer[from .. to) is not yet handed out; buffer[to] is a NUL, which no rule below accepts, so that each stops there. */

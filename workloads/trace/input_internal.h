@@ -30,6 +30,9 @@ bool byte_source_is_packed(const char *path);                     /* gzip or zst
 
 /* ---- JSON as it passes ----------------------------------------------------------------------------------------- */
 
+/* A longer string, number or word is refused: the parser reads one that is cut by the end of a chunk all anew with the next. */
+#define JSON_TOKEN_MAX ((size_t)16 << 20)
+
 /* Each returns 0 to stop (and sets json_stream.refusal), else 1. Numbers come as their text. */
 struct json_handler {
     int (*null)(void *context);

@@ -8,6 +8,12 @@
 
 #define WORD_MAX 32 /* longer words are no inf or nan */
 
+/* How long the string, number or word is by now that the latest chunk ended in. */
+struct token_watch {
+    bool in_string, escaped; /* escaped: the next byte is */
+    uint64_t bytes;
+};
+
 /* Where the chunk's first byte is; and the state of the repair of bare inf and nan (lenient): inside a string or not, and
  * the word that the chunk's end may have cut. */
 struct pass {
@@ -21,6 +27,7 @@ struct pass {
     char *repaired;
     size_t repaired_length;
     bool odd_number_here; /* strict pass: what stopped it */
+    struct token_watch watch;
 };
 
 struct position {
@@ -118,6 +125,46 @@ static void repair(struct pass *p, const char *chunk, size_t count)
     }
 }
 
+/* ---- long tokens ------------------------------------------------------------------------------------------------ */
+
+/* The string's closing quote, or NULL: not in these bytes. */
+static const char *closing_quote(struct token_watch *watch, const char *at, const char *end)
+{
+    for (const char *from = at; from < end; from++) {
+        const char *quote = memchr(from, '"', (size_t)(end - from)), *last = quote != NULL ? quote : end, *back = last;
+        while (back > at && back[-1] == '\\') {
+            back--;
+        }
+        bool escaped = ((size_t)(last - back) + (back == at && watch->escaped)) % 2 == 1;
+        if (quote == NULL || !escaped) {
+            watch->escaped = quote == NULL && escaped;
+            return quote;
+        }
+        from = quote;
+    }
+    watch->escaped = false;
+    return NULL;
+}
+
+/* False: the token that the chunk ends in is too long by now. */
+static bool watch_tokens(struct token_watch *watch, const char *chunk, size_t count)
+{
+    const char *from = chunk, *end = chunk + count, *quote;
+    if (!watch->in_string) {
+        while (from < end && is_word(*from)) {
+            from++;
+        }
+        watch->bytes = from == end ? watch->bytes + count : 0; /* of a number only whole chunks count */
+    }
+    while ((quote = watch->in_string ? closing_quote(watch, from, end) : memchr(from, '"', (size_t)(end - from))) != NULL) {
+        watch->in_string = !watch->in_string;
+        watch->bytes = 0;
+        from = quote + 1;
+    }
+    watch->bytes += watch->in_string ? (size_t)(end - from) : 0;
+    return watch->bytes <= JSON_TOKEN_MAX;
+}
+
 /* ---- what stopped it ------------------------------------------------------------------------------------------- */
 
 /* The word or character at `at`, printable. */
@@ -171,6 +218,19 @@ static enum sim_status stopped(struct pass *p, const char *chunk, size_t count)
                     (unsigned long long)where.byte);
 }
 
+static enum sim_status too_long(struct pass *p)
+{
+    struct json_stream *stream = p->stream;
+    unsigned long long line = p->line_before + 1, mib = JSON_TOKEN_MAX >> 20;
+    if (stream->complete) {
+        snprintf(stream->damage, sizeof stream->damage, "line %llu: a string or number of more than %llu MiB, behind the complete event list",
+                 line, mib);
+        return SIM_OK;
+    }
+    return sim_fail(p->error, SIM_BAD_TRACE, "%s:%llu: a string or number of more than %llu MiB (byte %llu)", stream->path, line, mib,
+                    (unsigned long long)p->byte_before);
+}
+
 static enum sim_status ended_early(struct pass *p, const char *what, bool damaged)
 {
     struct json_stream *stream = p->stream;
@@ -203,6 +263,9 @@ static enum sim_status parse_bytes(struct pass *p, struct byte_source *source, c
 {
     size_t count;
     while ((count = byte_source_read(source, chunk, BYTE_SOURCE_CHUNK)) > 0) {
+        if (!watch_tokens(&p->watch, chunk, count)) {
+            return too_long(p);
+        }
         if (!push(p, chunk, count)) {
             return p->lenient ? stopped(p, p->repaired, p->repaired_length) : stopped(p, chunk, count);
         }
