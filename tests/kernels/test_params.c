@@ -196,6 +196,9 @@ Test(params, plans_say_what_the_value_column_holds)
     cr_expect(eq(int, copy->launches[0].kind, KERNEL_LAUNCH_COPY_D2H));
     cr_expect(eq(dbl, copy->launches[0].copy_bytes, 16777216));
     cr_expect(epsilon_eq(dbl, copy->value_amount / 309.152, 54.269, 0.001)); /* GB/s of the table's row */
+    struct kernel_plan *byte = walk_plan("memcpy", "d2h_pinned", "mb=9.53674316e-07", 32); /* 2^-20, as a trace's copy says it */
+    cr_expect(epsilon_eq(dbl, byte->launches[0].copy_bytes, 1, 1e-6));
+    kernel_plan_destroy(byte);
     struct kernel_plan *chain = walk_plan("atomic", "same_addr_return", "grid=1;block=1", 32);
     cr_expect(epsilon_eq(dbl, 23.552 * chain->value_factor / chain->value_amount, 368, 0.001));
     struct kernel_plan *read = walk_plan("bandwidth", "read", "mb=8;it=256", 32);

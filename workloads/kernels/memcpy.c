@@ -3,7 +3,7 @@
 
 static void copy_build(struct kernel_build *build, enum kernel_launch_kind kind)
 {
-    double mib = kernel_param_real(build, "mb", 1.0 / 1048576, 1e7);
+    double mib = kernel_param_real(build, "mb", 9.5e-7, 1e7); /* a byte, also when said in few digits */
     kernel_require_hbm(build, mib * 1048576, "the device buffer");
     if (!kernel_params_done(build)) {
         return;
