@@ -208,6 +208,13 @@ ParameterizedTest(struct odd_number_case *c, kineto_reader, odd_numbers)
     unlink(path);
 }
 
+/* Kernels that all lie: that they were there is told. */
+Test(kineto_reader, kernels_of_impossible_times_alone)
+{
+    expect_bad_text("{\"traceEvents\": [{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":-2,\"tid\":7}]}",
+                    "1 events in its list, 1 left out: no time or an impossible one", "no kernels");
+}
+
 /* A duration that is no number leaves its event out. */
 Test(kineto_reader, event_of_duration_nan_is_counted_as_incomplete)
 {
@@ -317,6 +324,38 @@ Test(kineto_reader, absurd_nesting)
     text[used + depth] = '\0';
     const char *path = write_text(text);
     expect_error(path, "nested deeper", ":1:");
+    unlink(path);
+    free(text);
+}
+
+/* One string, escapes in it or none, or one number, of 17 MiB where 16 are the limit; the same bytes in many strings are read. */
+Test(kineto_reader, a_string_of_17_mib_is_refused)
+{
+    const struct {
+        const char *before, *filling;
+    } cases[] = { { "{\"x\": \"", "a" }, { "{\"x\": \"a", "\\\"" }, { "{\"x\": \"", "\\\\" }, { "{\"x\": [1, ", "7" } };
+    size_t bytes = (size_t)17 << 20;
+    char *text = malloc(bytes + 256);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        size_t used = (size_t)sprintf(text, "%s", cases[c].before), step = strlen(cases[c].filling);
+        for (; used + step <= bytes; used += step) {
+            memcpy(text + used, cases[c].filling, step);
+        }
+        text[used] = '\0';
+        const char *path = write_text(text);
+        expect_error(path, "a string or number of more than 16 MiB", ":1:");
+        unlink(path);
+    }
+    const char piece[] = "\"\\\"b\\\\\",\n";
+    size_t used = (size_t)sprintf(text, "{\"x\": [");
+    for (; used + sizeof piece < bytes; used += sizeof piece - 1) {
+        memcpy(text + used, piece, sizeof piece - 1);
+    }
+    sprintf(text + used, "0], \"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 1, \"dur\": 2, \"tid\": 7}]}");
+    const char *path = write_text(text);
+    struct graph *graph = read_one(path);
+    cr_expect(eq(sz, count_kind(graph, GRAPH_KERNEL), 1));
+    graph_destroy(graph);
     unlink(path);
     free(text);
 }

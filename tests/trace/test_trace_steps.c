@@ -316,6 +316,28 @@ Test(trace_steps, kernels_of_a_captured_graph_have_no_tensors)
     graph_destroy(alone);
 }
 
+/* A number of ranks that no run has is told and not used; one below the file's own rank grows, and that is told. */
+Test(trace_steps, wrong_world_sizes_are_told)
+{
+    const char *event = "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":2,\"tid\":7}";
+    const struct {
+        const char *said, *told;
+        uint32_t world;
+    } cases[] = { { "\"rank\":0,\"world_size\":4000000000", "its world_size, 4000000000", 1 },
+                  { "\"rank\":0,\"world_size\":0", "its world_size, 0", 1 },
+                  { "\"rank\":9,\"world_size\":4", "rank 9 in a run of 4 ranks: taken as one of 10", 10 } };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"distributedInfo\":{%s},\"traceEvents\":[%s]}", cases[c].said, event);
+        const char *path = write_text(text);
+        struct graph *graph = read_one(path);
+        unlink(path);
+        cr_expect(has_note(graph, cases[c].told), "%s", cases[c].told);
+        cr_expect(eq(u32, graph->world_size, cases[c].world));
+        graph_destroy(graph);
+    }
+}
+
 /* ---- ranks ------------------------------------------------------------------------------------------------------ */
 
 Test(trace_steps, ranks_may_come_in_any_order)

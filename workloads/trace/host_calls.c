@@ -232,9 +232,13 @@ static enum sim_status take_step(struct host_step *step, const struct step_surve
     const struct step_marker *chosen = step_survey_choose(survey, number);
     step->steps_found = survey->marker_count;
     if (survey->device_total == 0) {
-        return sim_fail(error, SIM_BAD_TRACE,
-                        "%s: no kernels in the trace (%zu events in its list): record with GPU activity on",
-                        file->path, file->list_event_count);
+        char left_out[64] = "";
+        if (file->impossible_count + file->incomplete_count > 0) {
+            snprintf(left_out, sizeof left_out, ", %zu left out: no time or an impossible one",
+                     file->impossible_count + file->incomplete_count);
+        }
+        return sim_fail(error, SIM_BAD_TRACE, "%s: no kernels in the trace (%zu events in its list%s): record with GPU activity on",
+                        file->path, file->list_event_count, left_out);
     }
     if (number >= 0 && chosen == NULL) {
         return unknown_step(file, survey, number, error);

@@ -484,6 +484,9 @@ static void header_scalar(struct reader *r, const char *text, size_t length, boo
         r->file->rank = parse_small(copy);
     } else if (r->places[r->depth] == PLACE_DISTRIBUTED && r->key == KEY_WORLD_SIZE) {
         r->file->world_size = parse_small(copy);
+        if (r->file->world_size < 1 && strcmp(copy, "-1") != 0) { /* -1: not known, as said by some */
+            snprintf(r->file->odd_world_size, sizeof r->file->odd_world_size, "%.31s", copy);
+        }
     }
 }
 
@@ -660,7 +663,7 @@ static void on_restart(void *context)
     r->key = KEY_OTHER;
     r->events_found = false;
     file->event_count = file->list_event_count = file->impossible_count = file->incomplete_count = 0;
-    file->device_title[0] = '\0';
+    file->device_title[0] = file->odd_world_size[0] = '\0';
     file->rank = file->world_size = -1;
 }
 

@@ -435,6 +435,9 @@ static void note_reading(struct rank_builder *b)
     if (file->rank < 0) {
         note(b, "the file does not say its rank: taken as rank %u", b->graph->ranks[b->rank].rank_id);
     }
+    if (file->odd_world_size[0] != '\0') {
+        note(b, "its world_size, %s, is no number of ranks (1 to 10000000): taken as not said", file->odd_world_size);
+    }
     if (file->impossible_count > 0) {
         note(b, "%zu event%s left out: negative duration or above a day, first %.60s", file->impossible_count,
              plural(file->impossible_count), file->impossible_name);
@@ -744,10 +747,14 @@ static void sort_ranks(struct graph *graph)
 
 static void finish_ranks(struct graph *graph)
 {
+    uint32_t said = graph->world_size;
     for (uint32_t i = 0; i < graph->rank_count; i++) {
         graph->traced_step_us = fmax(graph->traced_step_us, graph->ranks[i].traced_step_us);
         uint32_t least = graph->ranks[i].rank_id + 1;
         graph->world_size = graph->world_size < least ? least : graph->world_size;
+    }
+    if (said > 0 && said < graph->world_size) {
+        graph_note(graph, "rank %u in a run of %u ranks: taken as one of %u", graph->world_size - 1, said, graph->world_size);
     }
     graph->world_size = graph->world_size < graph->rank_count ? graph->rank_count : graph->world_size;
     sort_ranks(graph);

@@ -97,6 +97,7 @@ struct trace_file {
     struct trace_track *tracks;
     char device_title[96];       /* "" unknown */
     int64_t rank, world_size;    /* -1: the file does not say */
+    char odd_world_size[32];     /* "": none; else what the file gives for it that no run has */
     size_t list_event_count;     /* all entries of the event list, kept or not */
     size_t impossible_count;     /* kept categories, left out: duration negative or above a day */
     const char *impossible_name; /* the first of them */
