@@ -294,10 +294,13 @@ static enum sim_status hash_basis(const struct sweep_bench *bench, char text[IDE
         struct study_point point;
         study_point_at(study, i, &point);
         for (size_t k = 0; status == SIM_OK && k < point.setting_count; k++) {
+            if (strcmp(point.keys[k], "plan") != 0) {
+                continue;
+            }
             char setting[1024];
             study_setting(study, &point, k, setting, sizeof setting);
             const char *file = setting + strlen("plan=");
-            if (strcmp(point.keys[k], "plan") == 0 && access(file, R_OK) == 0) {
+            if (access(file, R_OK) == 0) {
                 status = hash_file(file, &hash, error);
             }
         }

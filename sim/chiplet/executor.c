@@ -5,7 +5,6 @@
 #include "sim/chiplet/executor_internal.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define CALENDAR_BITS 14

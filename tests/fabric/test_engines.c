@@ -235,13 +235,6 @@ ParameterizedTest(uint64_t *seed, engine, both_give_random_networks_the_same_rat
     fabric_network_destroy(network);
 }
 
-/* A thread a flow is slow under sanitizers, and half of the GPUs walk the same code. */
-#ifdef RECKON_SANITIZED
-#define GPUS(n) ((n) / 2)
-#else
-#define GPUS(n) (n)
-#endif
-
 /* All pairs at once: a mesh, a switch, and two nodes with oversubscribed rails. */
 struct pairs_case {
     char node[16];
