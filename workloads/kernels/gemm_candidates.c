@@ -149,6 +149,13 @@ static void weigh_splits(struct selection *s, struct gemm_tile tile)
     }
 }
 
+static bool waits_for_memory(const struct gemm_estimate *estimate)
+{
+    const double *step = estimate->step;
+    double memory = step[GEMM_LIMIT_HBM] > step[GEMM_LIMIT_LATENCY] ? step[GEMM_LIMIT_HBM] : step[GEMM_LIMIT_LATENCY];
+    return memory > step[GEMM_LIMIT_MATRIX] && memory > step[GEMM_LIMIT_LDS];
+}
+
 size_t gemm_select(const struct gemm_machine *machine, const struct gemm_problem *problem,
                    const struct gemm_tile *given, struct gemm_estimate *best, size_t capacity)
 {
@@ -167,7 +174,7 @@ size_t gemm_select(const struct gemm_machine *machine, const struct gemm_problem
             if (!repeated) {
                 weigh_splits(&s, tile);
             }
-            bool by_memory = s.list.count > 0 && s.list.items[0].limit == GEMM_LIMIT_HBM;
+            bool by_memory = s.list.count > 0 && waits_for_memory(&s.list.items[0]);
             if (!repeated && skinny && by_memory && given->k == 0 && !machine->runs_ahead) {
                 tile.k *= 2;
                 weigh_splits(&s, tile);

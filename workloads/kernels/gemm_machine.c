@@ -46,6 +46,7 @@ static void set_levels(const struct chip_profile *chip, struct gemm_machine *mac
     machine->l2_slices = slices / (machine->private_l2 ? chip->package_groups : 1);
     machine->l2_latency = chip->l2_hit_latency;
     machine->in_flight = chip->l1_mshr * chip->l2_line;
+    machine->line_bytes = chip->l2_line;
     machine->hbm_rate = chip->hbm_channels * chip->hbm_channel_rate *
                         (1 - chip->hbm_refresh_time / chip->hbm_refresh_interval) * cycle_ns;
     machine->hbm_row_bytes = chip->l2_interleave;
@@ -54,6 +55,7 @@ static void set_levels(const struct chip_profile *chip, struct gemm_machine *mac
     machine->mall_latency = machine->hbm_latency;
     if (chip->has_mall) {
         machine->mall_latency = chip->mall_latency / cycle_ns;
+        machine->hbm_latency = machine->mall_latency + chip->hbm_latency / cycle_ns;
         machine->mall_rate = chip->mall_rate * cycle_ns;
         machine->mall_bytes = chip->mall_capacity * 1048576;
     }
@@ -112,6 +114,7 @@ static void set_round_numbers(const struct kernel_machine *kernel, struct gemm_m
     machine->hbm_row_bytes = 256;
     machine->l2_latency = 300;
     machine->in_flight = 65536;
+    machine->line_bytes = 128;
     machine->hbm_latency = machine->mall_latency = 800;
     machine->result_buffers = 1;
     machine->stages_max = 16;

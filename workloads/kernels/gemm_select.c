@@ -6,10 +6,11 @@
 
 #define TURN_READINGS 3 /* an operand that is turned over reads its words from LDS one by one, four to a bank */
 #define STAGING_BYTES 16384.0 /* of LDS through which a result leaves */
-#define LOADED_LATENCY 2.5 /* against an idle device's, when a step's operands are asked for all at once */
+#define VECTOR_WORK 1.25 /* of the multiply-adds alone, where vector units do them: beside 64 of them, 16 slots for LDS, addresses and banks */
+#define SLOWEST_LINE 0.5 /* of what a miss takes longer than a step's mean line: the step's last one, not hidden behind the others */
 #define OUT_OF_STEP 1.25 /* stream-K: workgroups at different K find less in the L2; the event-driven model says 1.15 to 1.4 */
 #define BUSIEST_SLICE 2.5 /* standard deviations above the mean: the largest of a hundred */
-#define OVERLAP_LOSS 0.15   /* of the second-largest part of a step that is not hidden behind the largest */
+#define OVERLAP_LOSS 0.15   /* of the smaller side of a step that is not hidden behind the larger */
 #define BELOW (1 - 1e-9) /* an order of additions is not another's */
 #define THREADS_SMALL 128u
 #define THREADS_LARGE 256u
@@ -134,6 +135,8 @@ struct plan {
     double rounds, rest;                   /* full rounds, and workgroups of one unit in the last */
     double rest_units;                     /* units busy in the last round */
     double matrix, lds, issue, bytes;      /* of a step: cycles; operand bytes that a workgroup asks L2 for */
+    double rows, columns;                  /* of a tile that there are, in the mean */
+    double asked;                          /* lines of a step, of those that a unit can have under way */
     double hbm_cost;                       /* of reading operands, against whole DRAM rows */
     bool persistent;
 };
@@ -187,17 +190,43 @@ static void set_rounds(struct plan *plan)
     plan->slots = group_slots * machine->groups;
 }
 
+/* Bytes side by side in memory that a step reads of an operand: of a row of it along K, or of a row of K. */
+struct pieces {
+    double a, b;
+};
+
+static struct pieces pieces_of(const struct gemm_problem *problem, const struct gemm_tile *tile)
+{
+    bool a_along_k = problem->trans < GEMM_TT, b_along_k = problem->trans == GEMM_NT || problem->trans == GEMM_TT;
+    return (struct pieces){ (a_along_k ? tile->k : tile->m) * problem->type.bytes, (b_along_k ? tile->k : tile->n) * problem->type.bytes };
+}
+
 /* A step reads a piece of each row of an operand; the next piece comes when the DRAM row has been closed again. */
 static double hbm_cost_of(const struct plan *plan)
 {
     const struct gemm_machine *machine = plan->machine;
-    const struct gemm_problem *problem = plan->problem;
-    bool a_along_k = problem->trans < GEMM_TT, b_along_k = problem->trans == GEMM_NT || problem->trans == GEMM_TT;
-    double a_piece = (a_along_k ? plan->tile.k : plan->tile.m) * problem->type.bytes;
-    double b_piece = (b_along_k ? plan->tile.k : plan->tile.n) * problem->type.bytes;
-    double m = (double)problem->m, n = (double)problem->n;
-    double openings = m / least(a_piece, machine->hbm_row_bytes) + n / least(b_piece, machine->hbm_row_bytes);
+    struct pieces piece = pieces_of(plan->problem, &plan->tile);
+    double m = (double)plan->problem->m, n = (double)plan->problem->n;
+    double openings = m / least(piece.a, machine->hbm_row_bytes) + n / least(piece.b, machine->hbm_row_bytes);
     return 1 + machine->hbm_row_loss * openings / (m + n);
+}
+
+/* Rows and columns of a tile that there are, in the mean, over the cluster that shares them. */
+static double rows_loaded(const struct gemm_problem *problem, const struct gemm_tile *tile)
+{
+    return (double)problem->m / (double)gemm_tile_rows(problem, tile->m) / tile->cluster_n;
+}
+static double columns_loaded(const struct gemm_problem *problem, const struct gemm_tile *tile)
+{
+    return (double)problem->n / up((double)problem->n / tile->n) / tile->cluster_m;
+}
+
+/* Operand bytes that a workgroup asks for in a step; `line`: in whole lines of so many bytes, of which a shorter piece takes one. */
+static double step_bytes(const struct gemm_problem *problem, const struct gemm_tile *tile, double line)
+{
+    struct pieces piece = pieces_of(problem, tile);
+    double a = rows_loaded(problem, tile) * most(1, line / piece.a), b = columns_loaded(problem, tile) * most(1, line / piece.b);
+    return (a + b) * tile->k * problem->type.bytes;
 }
 
 static void plan_init(struct plan *plan, const struct gemm_machine *machine, const struct gemm_problem *problem,
@@ -208,6 +237,8 @@ static void plan_init(struct plan *plan, const struct gemm_machine *machine, con
     plan->tiles_m = up(rows / products);
     plan->tiles_n = up((double)problem->n / tile->n);
     plan->tiles = rows * plan->tiles_n * (double)problem->batch;
+    plan->rows = rows_loaded(problem, tile) * tile->cluster_n;
+    plan->columns = columns_loaded(problem, tile) * tile->cluster_m;
     plan->persistent = gemm_is_persistent(machine, problem, tile);
     plan->per_unit = plan->persistent ? 1 : resident(plan);
     set_steps(plan);
@@ -216,7 +247,8 @@ static void plan_init(struct plan *plan, const struct gemm_machine *machine, con
     plan->lds = lds_cycles(machine, problem, tile);
     plan->issue = issue_cycles(plan);
     plan->hbm_cost = hbm_cost_of(plan);
-    plan->bytes = ((double)tile->m / tile->cluster_n + (double)tile->n / tile->cluster_m) * tile->k * problem->type.bytes;
+    plan->asked = step_bytes(problem, tile, machine->line_bytes) / machine->in_flight;
+    plan->bytes = step_bytes(problem, tile, 0);
 }
 
 /* ---- caches: what runs together shares rows of A and columns of B ---- */
@@ -224,6 +256,13 @@ static void plan_init(struct plan *plan, const struct gemm_machine *machine, con
 struct patch {
     double m, n; /* M_C x N_C tiles of one product that run together behind one L2 */
 };
+
+/* `together` tiles of a product, `height` of them along M before the next along N, then anew below. */
+static struct patch patch_from(const struct plan *plan, double height, double together)
+{
+    double n = up(together / height);
+    return n <= plan->tiles_n ? (struct patch){ height, n } : (struct patch){ least(plan->tiles_m, up(together / plan->tiles_n)), plan->tiles_n };
+}
 
 static struct patch patch_of(const struct plan *plan, enum gemm_mapping mapping, double group, double together)
 {
@@ -234,22 +273,21 @@ static struct patch patch_of(const struct plan *plan, enum gemm_mapping mapping,
     case GEMM_MAP_COLUMN: return (struct patch){ least(together, m), up(together / m) };
     case GEMM_MAP_BAND: {
         double height = least(least(group, m), together);
-        return (struct patch){ height, least(n, up(together / height)) };
+        return patch_from(plan, height, together);
     }
     default: {
         double side = 1; /* a Hilbert curve fills squares, at worst two half ones */
         while (side * side < together) {
             side *= 2;
         }
-        double height = least(m, side);
-        return (struct patch){ height, least(n, up(together / height)) };
+        return patch_from(plan, least(m, side), together);
     }
     }
 }
 
 static double patch_bytes(const struct plan *plan, struct patch patch)
 {
-    return (patch.m * plan->tile.m + patch.n * plan->tile.n) * plan->tile.k * plan->problem->type.bytes;
+    return (patch.m * plan->rows + patch.n * plan->columns) * plan->tile.k * plan->problem->type.bytes;
 }
 
 /* Rows of the near-square band for `together` tiles at once. */
@@ -267,31 +305,37 @@ struct traffic {
     double uneven;      /* busiest slice over the mean */
 };
 
+/* Parts of K and products of a batch that `together` tiles belong to, dealt out one after the other: two have no operand in common. */
+static double apart_of(const struct plan *plan, double together)
+{
+    return most(1, together / (plan->tiles_m * plan->tiles_n));
+}
+
 static struct traffic traffic_of(const struct plan *plan, enum gemm_mapping mapping, double group, bool by_group,
                                  double together)
 {
     const struct gemm_machine *machine = plan->machine;
     double domains = machine->private_l2 ? machine->groups : 1;
-    double apart = plan->tile.split; /* parts of K have no operand in common */
-    double products = most(1, together / (apart * plan->tiles_m * plan->tiles_n)); /* of a batch, side by side */
-    double per_product = together / (apart * products);
+    double apart = apart_of(plan, together);
+    double per_product = together / apart;
     struct patch all = patch_of(plan, mapping, group, per_product);
     struct traffic traffic = { .l2 = together * plan->bytes };
     if (plan->tile.stream_k) { /* each is at another K */
         traffic.mall = traffic.hbm = traffic.l2;
         return traffic;
     }
-    double device = patch_bytes(plan, all) * apart * products;
+    double device = patch_bytes(plan, all) * apart;
     double domain = device;
     traffic.patch = all;
-    traffic.patches = apart * products;
-    if (domains > 1 && by_group) {
-        traffic.patch = patch_of(plan, mapping, group, per_product / domains);
+    traffic.patches = apart;
+    if (domains > 1 && by_group) { /* runs of them: a domain has whole parts, or a piece of one */
+        traffic.patches = most(1, apart / domains);
+        traffic.patch = patch_of(plan, mapping, group, together / (domains * traffic.patches));
     } else if (domains > 1) { /* dealt out in turn: every domain sees most rows and columns of the patch */
         traffic.patch = (struct patch){ least(all.m, per_product / domains), least(all.n, per_product / domains) };
     }
     if (domains > 1) {
-        domain = domains * patch_bytes(plan, traffic.patch) * apart * products;
+        domain = domains * patch_bytes(plan, traffic.patch) * traffic.patches;
     }
     traffic.mall = least(domain, traffic.l2);
     traffic.hbm = least(device, traffic.mall);
@@ -299,10 +343,11 @@ static struct traffic traffic_of(const struct plan *plan, enum gemm_mapping mapp
 }
 
 /* Load of the busiest slice of an L2 over the mean: the lines of a step fall on slices by chance, and a line of A is read by
- * every column of tiles, one of B by every row. Steps in flight even it out. */
-static double slice_unevenness(const struct plan *plan, const struct traffic *traffic)
+ * every column of tiles, one of B by every row. Steps in flight even it out, and workgroups that share a unit, each at its own step. */
+static double slice_unevenness(const struct plan *plan, const struct traffic *traffic, double together)
 {
     const struct gemm_tile *tile = &plan->tile;
+    double steps = most(1, tile->stages - 1.0) * most(1, together / plan->machine->units);
     double a_lines = traffic->patch.m * tile->m, a_reads = most(1, traffic->patch.n / tile->cluster_n);
     double b_lines = traffic->patch.n * tile->n, b_reads = most(1, traffic->patch.m / tile->cluster_m);
     double sum = a_lines * a_reads + b_lines * b_reads;
@@ -310,17 +355,17 @@ static double slice_unevenness(const struct plan *plan, const struct traffic *tr
     if (tile->stream_k) {
         return 1;
     }
-    double deviation = sqrt(squares * plan->machine->l2_slices / (traffic->patches * most(1, tile->stages - 1.0))) / sum;
+    double deviation = sqrt(squares * plan->machine->l2_slices / (traffic->patches * steps)) / sum;
     return 1 + BUSIEST_SLICE * deviation;
 }
 
 /* Operands that stay in a cache from round to round come from HBM once. */
-static void limit_hbm(const struct plan *plan, struct traffic *traffic)
+static void limit_hbm(const struct plan *plan, struct traffic *traffic, double together)
 {
     const struct gemm_problem *problem = plan->problem;
     double b_rows = (double)problem->n * (double)max_u64(1, problem->group_count);
     double once = ((double)problem->m + b_rows) * (double)problem->k * (double)problem->batch * problem->type.bytes;
-    double total_steps = most(1, (plan->rounds + (plan->rest > 0)) * plan->steps);
+    double total_steps = most(1, plan->items / together * plan->steps);
     double cache = plan->machine->mall_bytes > 0 ? plan->machine->mall_bytes : plan->machine->l2_bytes;
     if (once < 0.7 * cache) {
         traffic->hbm = least(traffic->hbm, once / total_steps);
@@ -339,7 +384,8 @@ static void step_parts(const struct plan *plan, const struct traffic *traffic, d
     double hit = traffic->l2 > 0 ? 1 - traffic->mall / traffic->l2 : 0;
     double beyond = traffic->mall > 0 ? traffic->hbm / traffic->mall : 1;
     double miss = beyond * machine->hbm_latency + (1 - beyond) * machine->mall_latency;
-    double latency = hit * machine->l2_latency + (1 - hit) * miss;
+    double latency = hit * machine->l2_latency + (1 - hit) * miss, asked = plan->asked * workgroups;
+    double ahead = most(1, plan->tile.stages - 1.0), depth = most(1, least(ahead, 1 / asked)); /* steps under way: as buffers, as lines allow */
     memset(parts, 0, sizeof(double) * GEMM_LIMITS);
     double waves = up(gemm_threads(machine, &plan->tile) / machine->lanes) * workgroups;
     double fullest = up(waves / machine->simds) * machine->simds / waves; /* the SIMD of most waves over the mean one */
@@ -350,26 +396,30 @@ static void step_parts(const struct plan *plan, const struct traffic *traffic, d
     parts[GEMM_LIMIT_L2] = traffic->l2 * traffic->uneven / machine->l2_rate;
     parts[GEMM_LIMIT_MALL] = machine->mall_rate > 0 ? traffic->mall / machine->mall_rate : 0;
     parts[GEMM_LIMIT_HBM] = traffic->hbm * plan->hbm_cost / machine->hbm_rate;
-    parts[GEMM_LIMIT_LATENCY] = most(latency / most(1, plan->tile.stages - 1.0),
-                                     plan->bytes * workgroups * LOADED_LATENCY * latency / machine->in_flight);
-    if (plan->problem->type.dtype == WAVE_FP32) { /* a lone wave waits for LDS as long as it multiplies */
-        parts[GEMM_LIMIT_LATENCY] = most(parts[GEMM_LIMIT_LATENCY], 2 * plan->matrix);
+    parts[GEMM_LIMIT_LATENCY] =
+        most(miss / ahead + parts[GEMM_LIMIT_HBM] / 2, asked * latency + SLOWEST_LINE * most(0, miss - latency) / (depth * workgroups));
+    if (plan->problem->type.dtype == WAVE_FP32) { /* a wave multiplies on its own SIMD, then waits for LDS as long as all of them would multiply */
+        double alone = most(1, machine->simds * machine->lanes / gemm_threads(machine, &plan->tile));
+        parts[GEMM_LIMIT_LATENCY] = most(parts[GEMM_LIMIT_LATENCY], (VECTOR_WORK * alone + 1) * plan->matrix);
+        parts[GEMM_LIMIT_MATRIX] *= VECTOR_WORK;
     }
 }
 
+/* Operands on their way, and what is done with them: the larger side of a step, and a share of the other. */
 static double step_time(const double parts[GEMM_LIMITS], enum gemm_limit *limit)
 {
-    double first = 0, second = 0;
-    for (int i = 0; i < GEMM_LIMITS; i++) {
-        if (parts[i] > first) {
-            second = first;
-            first = parts[i];
-            *limit = (enum gemm_limit)i;
-        } else if (parts[i] > second) {
-            second = parts[i];
-        }
+    double work = 0, loads = 0;
+    enum gemm_limit by_work = GEMM_LIMIT_MATRIX, by_loads = GEMM_LIMIT_L1;
+    for (int i = GEMM_LIMIT_MATRIX; i <= GEMM_LIMIT_ISSUE; i++) {
+        by_work = parts[i] > work ? (enum gemm_limit)i : by_work;
+        work = most(work, parts[i]);
     }
-    return first + OVERLAP_LOSS * second;
+    for (int i = GEMM_LIMIT_L1; i <= GEMM_LIMIT_LATENCY; i++) {
+        by_loads = parts[i] > loads ? (enum gemm_limit)i : by_loads;
+        loads = most(loads, parts[i]);
+    }
+    *limit = loads > work ? by_loads : by_work;
+    return most(work, loads) + OVERLAP_LOSS * least(work, loads);
 }
 
 static double store_cycles(const struct plan *plan, double workgroups)
@@ -409,8 +459,12 @@ static double round_cycles(const struct plan *plan, const double parts[GEMM_LIMI
 {
     double cycles = plan->steps * step_time(parts, limit) * (plan->tile.stream_k ? OUT_OF_STEP : 1);
     bool runs_ahead = plan->persistent || plan->per_unit > 1; /* another tile's loads or work fill the gap */
+    double start = plan->machine->hbm_latency * most(1, plan->asked * workgroups) + plan->machine->workgroup_start +
+                   gemm_setup_cycles(plan->problem); /* the first step's operands come from memory, as many lines at once as a unit can ask for */
     if (first || !runs_ahead) {
-        cycles += plan->machine->hbm_latency + plan->machine->workgroup_start + gemm_setup_cycles(plan->problem);
+        cycles += start;
+    } else if (!plan->persistent) { /* the others have the unit meanwhile: one of them is missing */
+        cycles += start / workgroups;
     }
     cycles += last || !runs_ahead ? store_cycles(plan, workgroups)
                                   : gemm_drain_cycles(plan->machine, plan->problem, &plan->tile);
@@ -421,8 +475,8 @@ static void choose_mapping(struct plan *plan, double together, struct traffic *b
 {
     best->mall = INFINITY;
     for (int by_group = 0; by_group <= (plan->machine->groups > 1); by_group++) {
-        double behind = plan->machine->private_l2 && by_group ? together / plan->machine->groups : together;
-        uint32_t band = band_for(plan, most(1, behind / plan->tile.split));
+        double domains = plan->machine->private_l2 && by_group ? plan->machine->groups : 1;
+        uint32_t band = band_for(plan, most(1, together / most(domains, apart_of(plan, together))));
         for (int mapping = 0; mapping < GEMM_MAPPINGS; mapping++) {
             struct traffic traffic = traffic_of(plan, (enum gemm_mapping)mapping, band, by_group, together);
             if (traffic.mall < best->mall * 0.999 || (traffic.mall <= best->mall && traffic.hbm < best->hbm * 0.999)) {
@@ -446,14 +500,13 @@ static double useful_share(const struct plan *plan)
 double gemm_least_step(const struct gemm_machine *machine, const struct gemm_problem *problem, const struct gemm_tile *tile)
 {
     struct plan plan = { .machine = machine, .problem = problem, .tile = *tile };
-    double bytes = ((double)tile->m / tile->cluster_n + (double)tile->n / tile->cluster_m) * tile->k * problem->type.bytes;
     double latency = least(machine->l2_latency, least(machine->mall_latency, machine->hbm_latency));
     double parts[GEMM_LIMITS] = {
         [GEMM_LIMIT_MATRIX] = multiply_cycles(machine, problem, tile),
         [GEMM_LIMIT_LDS] = lds_cycles(machine, problem, tile),
         [GEMM_LIMIT_ISSUE] = issue_cycles(&plan),
-        [GEMM_LIMIT_L1] = bytes / machine->fill_rate,
-        [GEMM_LIMIT_LATENCY] = bytes * LOADED_LATENCY * latency / machine->in_flight,
+        [GEMM_LIMIT_L1] = step_bytes(problem, tile, 0) / machine->fill_rate,
+        [GEMM_LIMIT_LATENCY] = step_bytes(problem, tile, machine->line_bytes) * latency / machine->in_flight,
     };
     enum gemm_limit limit;
     return step_time(parts, &limit);
@@ -482,8 +535,8 @@ void gemm_estimate_tile(const struct gemm_machine *machine, const struct gemm_pr
     plan_init(&plan, machine, problem, tile);
     double full = least(plan.slots, plan.items);
     choose_mapping(&plan, full, &traffic);
-    limit_hbm(&plan, &traffic);
-    traffic.uneven = slice_unevenness(&plan, &traffic);
+    limit_hbm(&plan, &traffic, full);
+    traffic.uneven = slice_unevenness(&plan, &traffic, full);
     step_parts(&plan, &traffic, plan.rounds > 0 ? plan.per_unit : plan.rest, parts);
     double cycles = machine->launch + machine->workgroup_end;
     if (plan.rounds > 0) {

@@ -37,7 +37,7 @@ struct gemm_machine {
     double l2_slices;                      /* of one L2 */
     double hbm_row_bytes, hbm_row_loss;    /* bytes in a row of a channel, side by side in memory; bytes that opening it costs */
     double l2_latency, mall_latency, hbm_latency;
-    double in_flight;                      /* most operand bytes that a unit can have asked for */
+    double in_flight, line_bytes;          /* most operand bytes that a unit can have asked for, in whole lines */
     double workgroup_start, workgroup_end, launch, gap; /* cycles */
     double mhz;
 };
