@@ -100,7 +100,7 @@ static const struct value_row filled_row = { "filled", "ratio", 0.01, 1, offseto
 
 static enum sim_status menu_read(const char *path, const struct json *menu, struct library_profile *library, struct sim_error *error)
 {
-    static const char *const keys[] = { "tiles", "side_least", "filled", NULL };
+    static const char *const keys[] = { "tiles", "tiles_source", "side_least", "filled", NULL };
     size_t most = sizeof library->menu.tiles / sizeof library->menu.tiles[0];
     if (menu == NULL) {
         return SIM_OK;
@@ -113,14 +113,18 @@ static enum sim_status menu_read(const char *path, const struct json *menu, stru
     }
     for (size_t i = 0; status == SIM_OK && i < json_count(tiles); i++) {
         const struct json *pair = json_at(tiles, i);
-        bool is_pair = json_kind_of(pair) == JSON_ARRAY && json_count(pair) == 2 && json_kind_of(json_at(pair, 0)) == JSON_NUMBER &&
-                       json_kind_of(json_at(pair, 1)) == JSON_NUMBER;
+        size_t numbers = json_kind_of(pair) == JSON_ARRAY ? json_count(pair) : 0;
+        bool is_pair = numbers == 2 || numbers == 3;
+        for (size_t j = 0; is_pair && j < numbers; j++) {
+            is_pair = json_kind_of(json_at(pair, j)) == JSON_NUMBER && json_number(json_at(pair, j)) >= 16;
+        }
         double longer = is_pair ? json_number(json_at(pair, 0)) : 0, shorter = is_pair ? json_number(json_at(pair, 1)) : 0;
         double before = i > 0 ? (double)library->menu.tiles[i - 1][0] * library->menu.tiles[i - 1][1] : INFINITY;
         if (!(shorter >= 16 && longer >= shorter && longer <= 1024 && longer * shorter < before)) {
-            return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: 'tiles' must be [long, short] of 16 to 1024, each smaller than the one before",
-                            path, json_line(pair));
+            return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: 'tiles' must be [long, short] of 16 to 1024, each smaller than the one before, and may have "
+                            "the largest K that it is known for", path, json_line(pair));
         }
+        library->menu.k_most[i] = numbers == 3 ? json_number(json_at(pair, 2)) : INFINITY;
         library->menu.tiles[i][0] = (uint32_t)longer;
         library->menu.tiles[i][1] = (uint32_t)shorter;
     }
@@ -445,7 +449,8 @@ size_t library_menu_tile(const struct library_profile *library, double units, co
         bool tall = product->m >= product->n;
         *tile_m = side_within(library->menu.tiles[i][tall ? 0 : 1], product->m);
         *tile_n = side_within(library->menu.tiles[i][tall ? 1 : 0], product->n);
-        if (ceil(product->m / *tile_m) * ceil(product->n / *tile_n) * product->batch >= library->menu.filled * units) {
+        bool fills = ceil(product->m / *tile_m) * ceil(product->n / *tile_n) * product->batch >= library->menu.filled * units;
+        if (fills && product->k <= library->menu.k_most[i]) {
             break;
         }
     }

@@ -53,6 +53,7 @@ struct library_profile {
     struct {
         size_t tile_count;   /* 0: no menu */
         uint32_t tiles[8][2]; /* long and short side, largest first; the long one lies along the product's */
+        double k_most[8];    /* longest K for which the tile is known to be taken, unsplit; INFINITY: any */
         double side_least;   /* of M and N, the smaller: below it the selector's tile */
         double filled;       /* share of the units that a tile's workgroups must fill */
         double low, high;    /* of `filled` */

@@ -112,6 +112,21 @@ Test(library, the_long_side_of_a_tile_lies_along_the_products)
     cr_expect(eq(u32, n, 256));
 }
 
+/* 1024 x 1024 is 64 tiles of 128 and 256 of 64: half of 256 units ask for the latter, of which no more is known beyond a K of 8192. */
+Test(library, a_tile_is_taken_up_to_the_k_that_it_is_known_for)
+{
+    struct library_profile library;
+    struct sim_error error = { 0 };
+    uint32_t m = 0, n = 0;
+    struct kernel_product p = { 1024, 1024, 8192, 1, "bf16", "nt", 0, 0 };
+    cr_assert(eq(int, read_with_menu("\"menu\": {\"tiles\": [[128, 128], [64, 64, 8192]], " FILLED("0.5") "}, ", "", &library, &error), SIM_OK), "%s", error.text);
+    cr_expect(eq(sz, library_menu_tile(&library, 256, &p, 0, &m, &n), 1));
+    p.k = 8193;
+    cr_expect(eq(sz, library_menu_tile(&library, 256, &p, 0, &m, &n), 2), "the selector's tile");
+    p.m = 2048; /* 128 of 128: half of the units, whatever K */
+    cr_expect(eq(sz, library_menu_tile(&library, 256, &p, 0, &m, &n), 0));
+}
+
 /* A side that the product would not fill by half is halved: 100 columns take 128 of them. */
 Test(library, a_tile_of_the_menu_is_no_wider_than_the_product_needs)
 {
@@ -260,6 +275,8 @@ Test(library, damage_is_named)
     static const char *const menus[][2] = { { "\"menu\": {\"tiles\": [[128, 128], [256, 256]], " FILLED("0.5") "}, ", "smaller than the one before" },
                                             { "\"menu\": {\"tiles\": [256], " FILLED("0.5") "}, ", "[long, short]" },
                                             { "\"menu\": {\"tiles\": [[128, 256]], " FILLED("0.5") "}, ", "[long, short]" },
+                                            { "\"menu\": {\"tiles\": [[256, 128, -1]], " FILLED("0.5") "}, ", "largest K" },
+                                            { "\"menu\": {\"tiles\": [[256, 128, 64, 2]], " FILLED("0.5") "}, ", "[long, short]" },
                                             { "\"menu\": {\"tiles\": [], " FILLED("0.5") "}, ", "1 to 8 pairs" },
                                             { "\"menu\": {\"tiles\": [[256, 256]]}, ", "'filled'" },
                                             { "\"menu\": {\"tiles\": [[256, 256]], \"sides\": 1, " FILLED("0.5") "}, ", "'sides'" },
