@@ -45,7 +45,7 @@ static const struct advice *find(const struct advise_result *result, const char 
 
 Test(advise, atomic_fix_is_first_where_one_row_is_hot)
 {
-    const char *const settings[] = { "hot_share=0.9" };
+    const char *const settings[] = { "hot_share=0.95" };
     struct advise_result *result = advise(settings, 1);
     const struct advice *first = &result->advice[0];
     cr_expect(eq(str, (char *)first->change, "fix=register-cache@scatter/index_add"));
