@@ -114,11 +114,11 @@ static enum sim_status menu_read(const char *path, const struct json *menu, stru
     for (size_t i = 0; status == SIM_OK && i < json_count(tiles); i++) {
         const struct json *pair = json_at(tiles, i);
         size_t numbers = json_kind_of(pair) == JSON_ARRAY ? json_count(pair) : 0;
-        bool is_pair = numbers == 2 || numbers == 3;
-        for (size_t j = 0; is_pair && j < numbers; j++) {
-            is_pair = json_kind_of(json_at(pair, j)) == JSON_NUMBER && json_number(json_at(pair, j)) >= 16;
+        bool is_tile = numbers == 2 || numbers == 3;
+        for (size_t j = 0; is_tile && j < numbers; j++) {
+            is_tile = json_kind_of(json_at(pair, j)) == JSON_NUMBER && json_number(json_at(pair, j)) >= 16;
         }
-        double longer = is_pair ? json_number(json_at(pair, 0)) : 0, shorter = is_pair ? json_number(json_at(pair, 1)) : 0;
+        double longer = is_tile ? json_number(json_at(pair, 0)) : 0, shorter = is_tile ? json_number(json_at(pair, 1)) : 0;
         double before = i > 0 ? (double)library->menu.tiles[i - 1][0] * library->menu.tiles[i - 1][1] : INFINITY;
         if (!(shorter >= 16 && longer >= shorter && longer <= 1024 && longer * shorter < before)) {
             return sim_fail(error, SIM_BAD_PROFILE, "%s:%u: 'tiles' must be [long, short] of 16 to 1024, each smaller than the one before, and may have "

@@ -211,21 +211,23 @@ static double hbm_cost_of(const struct plan *plan)
     return 1 + machine->hbm_row_loss * openings / (m + n);
 }
 
-/* Rows and columns of a tile that there are, in the mean, over the cluster that shares them. */
-static double rows_loaded(const struct gemm_problem *problem, const struct gemm_tile *tile)
+/* Rows and columns of a tile that there are, in the mean. */
+static double tile_rows_filled(const struct gemm_problem *problem, const struct gemm_tile *tile)
 {
-    return (double)problem->m / (double)gemm_tile_rows(problem, tile->m) / tile->cluster_n;
-}
-static double columns_loaded(const struct gemm_problem *problem, const struct gemm_tile *tile)
-{
-    return (double)problem->n / up((double)problem->n / tile->n) / tile->cluster_m;
+    return (double)problem->m / (double)gemm_tile_rows(problem, tile->m);
 }
 
-/* Operand bytes that a workgroup asks for in a step; `line`: in whole lines of so many bytes, of which a shorter piece takes one. */
+static double tile_columns_filled(const struct gemm_problem *problem, const struct gemm_tile *tile)
+{
+    return (double)problem->n / up((double)problem->n / tile->n);
+}
+
+/* Operand bytes that a workgroup asks for in a step, of which a cluster loads each once; `line`: in whole lines of so many bytes, of which a shorter piece takes one. */
 static double step_bytes(const struct gemm_problem *problem, const struct gemm_tile *tile, double line)
 {
     struct pieces piece = pieces_of(problem, tile);
-    double a = rows_loaded(problem, tile) * most(1, line / piece.a), b = columns_loaded(problem, tile) * most(1, line / piece.b);
+    double a = tile_rows_filled(problem, tile) / tile->cluster_n * most(1, line / piece.a);
+    double b = tile_columns_filled(problem, tile) / tile->cluster_m * most(1, line / piece.b);
     return (a + b) * tile->k * problem->type.bytes;
 }
 
@@ -237,8 +239,8 @@ static void plan_init(struct plan *plan, const struct gemm_machine *machine, con
     plan->tiles_m = up(rows / products);
     plan->tiles_n = up((double)problem->n / tile->n);
     plan->tiles = rows * plan->tiles_n * (double)problem->batch;
-    plan->rows = rows_loaded(problem, tile) * tile->cluster_n;
-    plan->columns = columns_loaded(problem, tile) * tile->cluster_m;
+    plan->rows = tile_rows_filled(problem, tile);
+    plan->columns = tile_columns_filled(problem, tile);
     plan->persistent = gemm_is_persistent(machine, problem, tile);
     plan->per_unit = plan->persistent ? 1 : resident(plan);
     set_steps(plan);
